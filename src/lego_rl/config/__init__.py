@@ -1,0 +1,1 @@
+"""Recipes: typed configuration. A recipe names everything a run depends on."""

@@ -1,0 +1,1 @@
+"""The gateway: speaks the harness's wire format on one side and token ids on the other, and writes down every token."""

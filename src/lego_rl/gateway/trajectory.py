@@ -1,0 +1,122 @@
+"""What a trial leaves behind: generations, segments, and the trajectory that holds them.
+
+Invariant (capture laws of the contract): every delivered sampled token is trainable in exactly one segment, under the
+exact prompt ids it was sampled from, with the log-prob recorded when it was sampled.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lego_rl.engine.protocol import Sample
+from lego_rl.messages import Message, Tool
+
+type CallRole = Literal["main", "subagent", "compaction", "title"]
+"""What a model call was for."""
+
+type Fate = Literal["delivered", "superseded", "abandoned"]
+"""Delivered: a later request echoes it, or it is the last and its response was fully written. Superseded: a newer call
+for the same request replaced it. Abandoned: the client was gone before the response was fully written."""
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One model call of a session: what the engine sampled, and what became of it.
+
+    Attributes:
+        sample: The engine's answer, untouched.
+        role: What the call was for.
+        fate: What became of the answer.
+        parsed: Whether every tool call in it could be parsed (a malformed one stays visible as text).
+    """
+
+    sample: Sample
+    role: CallRole
+    fate: Fate
+    parsed: bool = True
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A root-to-leaf chain of the token tree: one training sequence.
+
+    Attributes:
+        token_ids: ``[L]`` int32.
+        loss_mask: ``[L]`` uint8; 1 where the policy sampled the token and it is trained in this segment.
+        logprobs: ``[L]`` float32 behaviour log-probs; 0.0 and meaningless where `loss_mask` is 0.
+        versions: ``[L]`` int32 weight version a token was sampled under; -1 where `loss_mask` is 0.
+        call_ids: ``call_ids[i]`` is the engine call that sampled token ``i``: ``[L]`` int32 index into `calls`, -1 where
+            `loss_mask` is 0.
+        call_positions: ``[L]`` int32 position of the token within its call's `Sample.token_ids`, -1 elsewhere.
+        calls: The engine call ids that `call_ids` points into.
+        routes: ``[L - 1, layers, top_k]`` uint8 for every position, or ``None`` for a dense model.
+        routes_recorded: Rows of `routes` that an engine call recorded; the others are zero and the gate refuses them.
+    """
+
+    token_ids: NDArray[np.int32]
+    loss_mask: NDArray[np.uint8]
+    logprobs: NDArray[np.float32]
+    versions: NDArray[np.int32]
+    call_ids: NDArray[np.int32]
+    call_positions: NDArray[np.int32]
+    calls: tuple[str, ...]
+    routes: NDArray[np.uint8] | None
+    routes_recorded: int
+
+    @property
+    def route_coverage(self) -> float:
+        """Recorded rows ÷ (L - 1); 1.0 for a dense model."""
+        if self.routes is None:
+            return 1.0
+        return self.routes_recorded / max(1, len(self.token_ids) - 1)
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """Counts of one trial. Token counts are of sampled tokens.
+
+    Attributes:
+        calls: Model calls that the engine answered.
+        sampled_tokens: Tokens sampled over all calls.
+        delivered_tokens: Tokens of delivered calls.
+        trainable_tokens: Tokens with mask 1 in some segment.
+        excluded: Why sampled tokens are not trainable: reason → tokens. Sums to sampled - trainable.
+        tool_parse_faults: Calls in which a tool call could not be parsed.
+        budget_hit: Which budget ended the session, if one did.
+        refused: Requests that were answered without a model call: reason → requests.
+    """
+
+    calls: int = 0
+    sampled_tokens: int = 0
+    delivered_tokens: int = 0
+    trainable_tokens: int = 0
+    excluded: dict[str, int] = field(default_factory=dict)
+    tool_parse_faults: int = 0
+    budget_hit: str | None = None
+    refused: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def delivered_fraction(self) -> float:
+        """Trainable ÷ sampled tokens; 1.0 where nothing was sampled."""
+        return self.trainable_tokens / self.sampled_tokens if self.sampled_tokens else 1.0
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """Everything the gateway wrote down about one trial.
+
+    Attributes:
+        segments: Training sequences.
+        generations: Every model call in the order of their start, whatever its fate.
+        conversations: The neutral messages of each conversation (main first), as last seen.
+        tools: Tools offered in the main conversation.
+        accounting: Counts.
+    """
+
+    segments: tuple[Segment, ...]
+    generations: tuple[Generation, ...]
+    conversations: tuple[tuple[Message, ...], ...]
+    tools: tuple[Tool, ...]
+    accounting: Accounting

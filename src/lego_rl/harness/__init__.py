@@ -1,0 +1,1 @@
+"""Harnesses: one thin adapter a file. They know no reward and no training."""

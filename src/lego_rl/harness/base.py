@@ -1,0 +1,93 @@
+"""The seam between Lego-RL and a harness: how it is installed, launched and silenced. Nothing else is known of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+type OptionValue = bool | int | float | str | list[str]
+"""A value of an official harness option, as a recipe can write it."""
+
+
+@dataclass(frozen=True)
+class HarnessBundle:
+    """An installed harness: a folder that is mounted read-only into every sandbox.
+
+    Attributes:
+        name: Registry name, such as ``claude-code``.
+        version: Exact upstream version.
+        hash: SHA-256 over the relative paths, modes and contents of the bundle's files.
+        path: The folder on the host.
+        size_bytes: Sum of the file sizes.
+        licence: SPDX identifier, or a short name for a proprietary licence.
+    """
+
+    name: str
+    version: str
+    hash: str
+    path: Path
+    size_bytes: int
+    licence: str
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a harness finds the model, seen from inside the sandbox.
+
+    Attributes:
+        base_url: Without a trailing slash and without ``/v1``; holds the trial's secret.
+        model: Model name to send.
+        context_tokens: The gateway's context budget, so that a harness-side limit can be set looser.
+        output_tokens: The gateway's output budget per call.
+        turns: The gateway's turn budget.
+    """
+
+    base_url: str
+    model: str
+    context_tokens: int
+    output_tokens: int
+    turns: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One headless start of a harness inside a sandbox.
+
+    Attributes:
+        argv: Program and arguments, absolute inside the sandbox.
+        env: The whole environment; nothing is inherited.
+        files: Files to write before the start: absolute path in the sandbox → content.
+        stdin: Text fed to standard input, if the harness takes its prompt there.
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    files: Mapping[str, str] = field(default_factory=dict)
+    stdin: str = ""
+
+
+class Harness(Protocol):
+    """An adapter. Its options are the harness's official ones, validated when it is made."""
+
+    name: str
+    version: str
+
+    def install(self, root: Path) -> HarnessBundle:
+        """Install the pinned version under `root` (idempotent) and return the bundle.
+
+        Raises:
+            HarnessError: The package cannot be fetched or does not hold what it should.
+        """
+        ...
+
+    def launch(self, instruction: str, endpoint: Endpoint, *, mount: str, home: str, workdir: str) -> Launch:
+        """Describe a headless run.
+
+        Args:
+            instruction: The task's text.
+            endpoint: The trial's model endpoint.
+            mount: Where the bundle is mounted in the sandbox.
+            home: A fresh writable home directory in the sandbox.
+            workdir: The repository in the sandbox.
+        """
+        ...

@@ -1,0 +1,59 @@
+"""What leaves a sandbox: the agent's change (`Patch`) and what its tests say about it (`Verdict`)."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+type ChangeKind = Literal["file", "symlink", "deleted"]
+"""What a path is after the agent's work."""
+
+type TestStatus = Literal["passed", "failed", "error", "skipped", "missing"]
+"""A test's result. ``missing``: the report does not name it, which is never guessed to be a pass."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One path that differs from the pristine tree.
+
+    Attributes:
+        path: Relative to the work directory, POSIX form, never absolute and without ``..``.
+        kind: What the path is now.
+        content: New bytes of a file, or the target of a symlink; empty for a deletion.
+        executable: Whether a file has its execute bit set.
+    """
+
+    path: str
+    kind: ChangeKind
+    content: bytes = b""
+    executable: bool = False
+
+
+@dataclass(frozen=True)
+class Patch:
+    """The agent's change to the work directory, computed on the host from file trees alone.
+
+    Attributes:
+        changes: Sorted by path.
+        dropped: Paths that differ and are not carried over: path → reason (git directory, byte code, package metadata…).
+    """
+
+    changes: tuple[Change, ...] = ()
+    dropped: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the task's own tests say about a patch, in a sandbox the agent never touched.
+
+    Attributes:
+        reward: 1 where every FAIL_TO_PASS and PASS_TO_PASS test passed, else 0.
+        tests: Status of every test the specification names.
+        rolled_back: Changed paths that grading replaced by the task's own.
+        log: Output of the test command, for people and for regrading.
+        seconds: Wall-clock seconds of the grading.
+    """
+
+    reward: Literal[0, 1]
+    tests: dict[str, TestStatus] = field(default_factory=dict)
+    rolled_back: tuple[str, ...] = ()
+    log: str = ""
+    seconds: float = 0.0

@@ -1,0 +1,119 @@
+"""A task: a Harbor task directory with Lego-RL's test specification."""
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from lego_rl.errors import TaskError
+
+
+@dataclass(frozen=True)
+class TestSpec:
+    """``tests/spec.json``: which tests decide, and how they are run and read.
+
+    Attributes:
+        fail_to_pass: Test ids that fail before the fix and must pass after it.
+        pass_to_pass: Test ids that pass before and must still pass.
+        command: Shell command run in the work directory; it writes its report where ``$LEGO_REPORT`` says.
+        parser: Name of the report parser (``sandbox/parsers.py``).
+        test_files: Paths relative to the work directory that are the task's own, whatever the patch says;
+            their content is in ``tests/files/``.
+    """
+
+    __test__ = False
+
+    fail_to_pass: tuple[str, ...]
+    pass_to_pass: tuple[str, ...]
+    command: str
+    parser: str
+    test_files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task.
+
+    Attributes:
+        id: Unique within a pool; the directory's name.
+        path: The Harbor task directory.
+        instruction: What the harness is told.
+        family: Kind of bug, for built-in tasks; the repository's name for others.
+        workdir: Absolute path of the repository inside the sandbox.
+        tests: The test specification.
+        agent_timeout_sec: Wall-clock limit of the agent phase.
+        memory_mb: Memory limit of the sandbox, in MiB.
+    """
+
+    id: str
+    path: Path
+    instruction: str
+    family: str
+    workdir: str
+    tests: TestSpec
+    agent_timeout_sec: float
+    memory_mb: int
+
+    @classmethod
+    def load(cls, path: Path) -> "Task":
+        """Read a task directory.
+
+        Raises:
+            TaskError: A file is missing or says something impossible; the message names it.
+        """
+        config = _read_toml(path / "task.toml")
+        instruction = _read_text(path / "instruction.md")
+        spec = _read_spec(path / "tests" / "spec.json")
+        if not (path / "environment").is_dir():
+            raise TaskError(
+                f"task {path.name} has no environment/ folder", "add environment/ with the repository or a Dockerfile"
+            )
+        metadata = config.get("metadata", {})
+        environment = config.get("environment", {})
+        return cls(
+            id=path.name,
+            path=path,
+            instruction=instruction,
+            family=str(metadata.get("family", metadata.get("repo", "unknown"))),
+            workdir=str(environment.get("workdir", "/app")),
+            tests=spec,
+            agent_timeout_sec=float(config.get("agent", {}).get("timeout_sec", 600.0)),
+            memory_mb=int(environment.get("memory_mb", 2048)),
+        )
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TaskError(
+            f"cannot read {path}: {error}",
+            "a task directory needs task.toml, instruction.md, environment/ and tests/spec.json",
+        ) from error
+
+
+def _read_toml(path: Path) -> dict[str, dict[str, object]]:
+    try:
+        return tomllib.loads(_read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise TaskError(f"{path} is not valid TOML: {error}", "mend the file") from error
+
+
+def _read_spec(path: Path) -> TestSpec:
+    try:
+        raw = json.loads(_read_text(path))
+        spec = TestSpec(
+            fail_to_pass=tuple(raw["FAIL_TO_PASS"]),
+            pass_to_pass=tuple(raw["PASS_TO_PASS"]),
+            command=raw["command"],
+            parser=raw["parser"],
+            test_files=tuple(raw["test_files"]),
+        )
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise TaskError(
+            f"{path} is not a test specification: {error!r}",
+            "it needs FAIL_TO_PASS, PASS_TO_PASS, command, parser, test_files",
+        ) from error
+    if not spec.fail_to_pass:
+        raise TaskError(f"{path} names no FAIL_TO_PASS test", "a task without a failing test cannot be graded")
+    return spec
