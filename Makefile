@@ -1,0 +1,41 @@
+# Every target sets the checkout up first; a finished set-up costs a second.
+HARNESS ?= claude-code
+SEED ?= 0
+STEPS ?=
+LEGO := .venv/bin/lego-rl
+PYTEST := .venv/bin/python -m pytest
+OVERRIDES := $(if $(STEPS),--set train.steps=$(STEPS))
+
+.PHONY: setup demo test test-integration test-long check bench warm-start clean
+
+setup:
+	@scripts/setup.sh claude-code
+
+demo:
+	@scripts/setup.sh $(HARNESS)
+	$(LEGO) train recipes/demo-$(HARNESS).toml --set run.seed=$(SEED) $(OVERRIDES)
+
+test: setup
+	$(PYTEST) tests/unit
+
+test-integration:
+	@scripts/setup.sh claude-code openhands-sdk
+	$(PYTEST) tests/integration
+
+test-long:
+	@scripts/setup.sh claude-code openhands-sdk
+	$(PYTEST) tests/long
+
+check: setup
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+bench: setup
+	$(LEGO) bench loop
+
+warm-start: setup
+	.venv/bin/python -m warm_start.build
+
+clean:
+	rm -rf .venv .cache build dist
