@@ -1,0 +1,67 @@
+"""Recipes are read strictly, and every refusal names the key and the way out."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lego_rl.config.load import dump, read, validate
+from lego_rl.errors import ConfigError
+from lego_rl.settings import Settings
+
+
+class Inner(Settings):
+    steps: int = 8
+    rate: float = 1e-4
+    label: str | None = None
+
+
+class Outer(Settings):
+    train: Inner = Inner()
+    name: str
+
+
+def recipe(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "r.toml"
+    path.write_text(text)
+    return path
+
+
+def test_overrides_win_and_bare_words_are_strings(tmp_path: Path) -> None:
+    path = recipe(tmp_path, 'name = "a"\n[train]\nsteps = 3\n')
+    got = read(Outer, path, ["train.steps=12", "name=demo", "train.label=x y"])
+    assert got == Outer(name="demo", train=Inner(steps=12, label="x y"))
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "said"),
+    [
+        ('name = "a"\n[train]\nstep = 3\n', [], "did you mean train.steps?"),
+        ("[train]\n", [], "name is missing"),
+        ('name = "a"\n[train]\nsteps = "many"\n', [], "train.steps = 'many'"),
+        ('name = "a"\n[train\n', [], "not valid TOML"),
+        ('name = "a"\n', ["train.steps"], "not of the form"),
+        ('name = "a"\n', ["name.x=1"], "name is a value"),
+        ('name = "a"\n', ["train.rate=nan"], "train.rate"),
+    ],
+)
+def test_a_bad_recipe_is_refused_in_one_line(tmp_path: Path, text: str, overrides: list[str], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(Outer, recipe(tmp_path, text), overrides)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_recipe_names_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "demo.toml").write_text("")
+    with pytest.raises(ConfigError, match=r"did you mean .*demo\.toml"):
+        read(Outer, tmp_path / "demmo.toml")
+
+
+@given(steps=st.integers(), rate=st.floats(allow_nan=False, allow_infinity=False), name=st.text())
+def test_a_dumped_recipe_reads_back_the_same(steps: int, rate: float, name: str) -> None:
+    import tomllib
+
+    recipe = Outer(name=name, train=Inner(steps=steps, rate=rate))
+    assert validate(Outer, tomllib.loads(dump(recipe))) == recipe

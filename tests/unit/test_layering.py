@@ -1,0 +1,60 @@
+"""Imports go one way, and heavy libraries stay where the contract puts them."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "lego_rl"
+LOW = {"tasks", "sandbox", "harness", "gateway", "engine"}
+HIGH = {"rollout", "train", "cluster", "evaluate", "analysis", "dashboard", "report", "config", "cli"}
+MAY_IMPORT_TORCH = ("engine/embedded", "engine/policy_dir", "train/")
+
+
+def modules() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """Every absolute module name a file imports, wherever in the file the import stands."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} imports relatively"
+            yield node.lineno, node.module or ""
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def room(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def test_there_is_code_to_check() -> None:
+    assert {room(path) for path in modules()} >= LOW | {"rollout", "train"}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_go_one_way(path: Path) -> None:
+    for line, name in imported(path):
+        target = name.split(".")[1] if name.startswith("lego_rl.") else ""
+        assert not (room(path) in LOW and target in HIGH), f"{path}:{line} imports {name}"
+        assert name.split(".")[0] != "warm_start", f"{path}:{line} reaches the demonstrator"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_heavy_libraries_stay_in_their_rooms(path: Path) -> None:
+    relative = str(path.relative_to(SOURCE))
+    for line, name in imported(path):
+        library = name.split(".")[0]
+        if library in {"torch", "transformers", "safetensors"}:
+            assert relative.startswith(MAY_IMPORT_TORCH), f"{path}:{line} imports {name}"
+        assert library not in {"verl", "ray"} or relative.startswith("cluster/"), f"{path}:{line} imports {name}"
+
+
+def test_the_command_line_starts_without_torch() -> None:
+    code = "import sys, lego_rl.cli; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
