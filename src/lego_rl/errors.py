@@ -1,8 +1,8 @@
 """The exceptions a user of Lego-RL can rely on.
 
-Every expected failure is a `LegoError`: one line that says what is wrong and one that says what to do. The command line
-prints the two and exits with 1; anything else is a bug and keeps its traceback. A fault of a *trial* is not an exception
-but a row of the fault table (`rollout/faults.py`).
+Every expected failure is a `LegoError`: one line that says what is wrong and one that says what to do. The command
+line prints the two and exits with 1; anything else is a bug and keeps its traceback. A fault of a *trial* is not an
+exception but a row of the fault table (`rollout/faults.py`).
 """
 
 

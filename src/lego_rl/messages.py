@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-type Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+type Json = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 """A value that JSON can hold."""
 
 type Role = Literal["system", "user", "assistant", "tool"]

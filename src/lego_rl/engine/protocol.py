@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 type FinishReason = Literal["stop", "length"]
-"""``stop``: a stop token was sampled (it is the last of `Sample.token_ids`). ``length``: the token limit was reached."""
+"""``stop``: a stop token was sampled (the last of `Sample.token_ids`). ``length``: the token limit was reached."""
 
 
 @dataclass(frozen=True)

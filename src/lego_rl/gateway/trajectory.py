@@ -47,8 +47,8 @@ class Segment:
         loss_mask: ``[L]`` uint8; 1 where the policy sampled the token and it is trained in this segment.
         logprobs: ``[L]`` float32 behaviour log-probs; 0.0 and meaningless where `loss_mask` is 0.
         versions: ``[L]`` int32 weight version a token was sampled under; -1 where `loss_mask` is 0.
-        call_ids: ``call_ids[i]`` is the engine call that sampled token ``i``: ``[L]`` int32 index into `calls`, -1 where
-            `loss_mask` is 0.
+        call_ids: ``[L]`` int32 index into `calls` of the engine call that sampled the token; -1 where `loss_mask`
+            is 0.
         call_positions: ``[L]`` int32 position of the token within its call's `Sample.token_ids`, -1 elsewhere.
         calls: The engine call ids that `call_ids` points into.
         routes: ``[L - 1, layers, top_k]`` uint8 for every position, or ``None`` for a dense model.

@@ -33,7 +33,7 @@ class Patch:
 
     Attributes:
         changes: Sorted by path.
-        dropped: Paths that differ and are not carried over: path → reason (git directory, byte code, package metadata…).
+        dropped: Paths that differ and are not carried over: path → reason (git directory, byte code, metadata…).
     """
 
     changes: tuple[Change, ...] = ()

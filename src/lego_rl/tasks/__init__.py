@@ -1,1 +1,1 @@
-"""Tasks: Harbor task directories, and the built-in pool of small repositories with a bug. They know no model and no token."""
+"""Tasks: Harbor task directories and the built-in pool of small repositories. They know no model and no token."""
