@@ -1,0 +1,1 @@
+"""Evaluation: which tasks, how many trials, and what may be concluded. It knows nothing of training."""
