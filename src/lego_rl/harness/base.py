@@ -8,6 +8,32 @@ from typing import Protocol
 type OptionValue = bool | int | float | str | list[str]
 """A value of an official harness option, as a recipe can write it."""
 
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""``PATH`` of a harness where the sandbox has no toolchain folder to put in front."""
+
+
+def looser(budget: int) -> int:
+    """A harness-side limit that the gateway's budget of the same kind always comes before."""
+    return 2 * budget + 16
+
+
+@dataclass(frozen=True)
+class BundleSpec:
+    """Which bundle an adapter needs.
+
+    Attributes:
+        name: Registry name, such as ``claude-code``.
+        version: Exact upstream version.
+        licence: SPDX identifier, or a short name for a proprietary licence.
+        build: Digest of everything the bundle is built from besides upstream's files (pins, layout, Python version): a
+            bundle made from something else is installed anew.
+    """
+
+    name: str
+    version: str
+    licence: str
+    build: str
+
 
 @dataclass(frozen=True)
 class HarnessBundle:
@@ -40,6 +66,7 @@ class Endpoint:
         context_tokens: The gateway's context budget, so that a harness-side limit can be set looser.
         output_tokens: The gateway's output budget per call.
         turns: The gateway's turn budget.
+        api_key: Sent as the harness's credential; the gateway ignores it, the secret is in `base_url`.
     """
 
     base_url: str
@@ -47,6 +74,7 @@ class Endpoint:
     context_tokens: int
     output_tokens: int
     turns: int
+    api_key: str = "lego-rl"
 
 
 @dataclass(frozen=True)
@@ -57,7 +85,8 @@ class Launch:
         argv: Program and arguments, absolute inside the sandbox.
         env: The whole environment; nothing is inherited.
         files: Files to write before the start: absolute path in the sandbox → content.
-        stdin: Text fed to standard input, if the harness takes its prompt there.
+        stdin: Text fed to standard input, byte for byte, which is then closed. Adapters send the instruction this way:
+            as an argument it could be read as an option, and Linux limits an argument to 128 KiB.
     """
 
     argv: tuple[str, ...]
@@ -69,8 +98,10 @@ class Launch:
 class Harness(Protocol):
     """An adapter. Its options are the harness's official ones, validated when it is made."""
 
-    name: str
-    version: str
+    @property
+    def spec(self) -> BundleSpec:
+        """Which bundle it needs."""
+        ...
 
     def install(self, root: Path) -> HarnessBundle:
         """Install the pinned version under `root` (idempotent) and return the bundle.
@@ -80,7 +111,9 @@ class Harness(Protocol):
         """
         ...
 
-    def launch(self, instruction: str, endpoint: Endpoint, *, mount: str, home: str, workdir: str) -> Launch:
+    def launch(
+        self, instruction: str, endpoint: Endpoint, *, mount: str, home: str, workdir: str, path: str = DEFAULT_PATH
+    ) -> Launch:
         """Describe a headless run.
 
         Args:
@@ -88,6 +121,7 @@ class Harness(Protocol):
             endpoint: The trial's model endpoint.
             mount: Where the bundle is mounted in the sandbox.
             home: A fresh writable home directory in the sandbox.
-            workdir: The repository in the sandbox.
+            workdir: The repository in the sandbox, which is also the current directory of the start.
+            path: ``PATH`` of the harness and of every command that it runs.
         """
         ...

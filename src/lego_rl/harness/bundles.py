@@ -1,0 +1,296 @@
+"""Bundles: installed harnesses on the host, each a read-only folder with a manifest of every file.
+
+Invariant: a bundle's final path holds all of a verified bundle or nothing. It is built in a staging folder beside it,
+sealed (modes, manifest, hash) and renamed into place under a lock, so an interrupted install leaves no half bundle and
+two installs at once give one.
+
+    ROOT/NAME/VERSION/bundle.json     name, version, hash …, and path → [mode, size, mtime, SHA-256] of every file
+    ROOT/NAME/VERSION/files/          what is mounted into the sandbox
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lego_rl.errors import HarnessError
+from lego_rl.harness.base import BundleSpec, HarnessBundle
+
+FORMAT = 1
+_STAGING = ".staging-"
+
+
+def default_root() -> Path:
+    """Where bundles are kept unless a path is given: ``$XDG_CACHE_HOME/lego-rl/bundles`` (``~/.cache`` by default)."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(cache) / "lego-rl" / "bundles"
+
+
+def install(root: Path, spec: BundleSpec, build: Callable[[Path], None]) -> HarnessBundle:
+    """Install a bundle unless an intact one is there.
+
+    Args:
+        root: Bundle root; made if missing.
+        spec: What to install.
+        build: Fills an empty folder with the bundle's files and checks them.
+
+    Raises:
+        HarnessError: `build` failed, or the root cannot be written.
+    """
+    home = root / spec.name
+    final = home / spec.version
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with _lock(home / ".lock"):
+            _sweep(home)
+            present = _reusable(final, spec)
+            if present is not None:
+                return present
+            staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=home))
+            try:
+                files = staging / "files"
+                files.mkdir()
+                build(files)
+                _seal(files, spec, staging / "bundle.json")
+                staging.chmod(0o755)
+                _replace(staging, final)
+            finally:
+                _remove(staging)
+    except OSError as error:
+        raise HarnessError(
+            f"cannot install {spec.name} under {root}: {error}", "free space or name another folder"
+        ) from error
+    return load(root, spec)
+
+
+def load(root: Path, spec: BundleSpec) -> HarnessBundle:
+    """The installed bundle that `spec` asks for, after a check of sizes, modes and times (no content is read).
+
+    Raises:
+        HarnessError: It is missing, was altered, or was built from something else.
+    """
+    folder = root / spec.name / spec.version
+    again = f"run: lego-rl harness install {spec.name}"
+    if not (folder / "bundle.json").is_file():
+        raise HarnessError(f"{spec.name} {spec.version} is not installed under {root}", again)
+    record = _Record.read(folder)
+    if record.build != spec.build:
+        raise HarnessError(f"{spec.name} {spec.version} was installed by another version of Lego-RL or Python", again)
+    altered = record.altered(folder / "files")
+    if altered:
+        raise HarnessError(f"the bundle of {spec.name} {spec.version} was altered: {altered}", again)
+    return record.bundle(folder / "files")
+
+
+def installed(root: Path) -> list[HarnessBundle]:
+    """Every bundle under `root`, sorted by name and version; none is checked."""
+    records = sorted(root.glob("*/*/bundle.json")) if root.is_dir() else []
+    folders = [path.parent for path in records if not path.parent.name.startswith(_STAGING)]
+    return [_Record.read(folder).bundle(folder / "files") for folder in folders]
+
+
+def verify(bundle: HarnessBundle) -> None:
+    """Read every file of a bundle and compare it with the manifest.
+
+    Raises:
+        HarnessError: Names the first path that differs.
+    """
+    record = _Record.read(bundle.path.parent)
+    actual = _scan(bundle.path)
+    differing = sorted(
+        path
+        for path in record.files.keys() | actual.keys()
+        if path not in actual or path not in record.files or not actual[path].same_content(record.files[path])
+    )
+    if differing or bundle.hash != record.hash:
+        raise HarnessError(
+            f"the bundle of {bundle.name} {bundle.version} was altered: {differing[0] if differing else 'bundle.json'}",
+            f"run: lego-rl harness install {bundle.name}",
+        )
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file's content, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def tree_hash(root: Path) -> str:
+    """SHA-256 over relative paths, modes and contents of the files and links below `root`; times do not enter."""
+    return _hash(_scan(root))
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One file or link: permission bits, size, time of change in nanoseconds, SHA-256 of content or link target."""
+
+    mode: int
+    size: int
+    mtime_ns: int
+    sha256: str
+
+    def same_content(self, other: "_Entry") -> bool:
+        return (self.mode, self.sha256) == (other.mode, other.sha256)
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What ``bundle.json`` holds."""
+
+    name: str
+    version: str
+    licence: str
+    build: str
+    hash: str
+    files: dict[str, _Entry]
+
+    @classmethod
+    def read(cls, folder: Path) -> "_Record":
+        path = folder / "bundle.json"
+        try:
+            raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if raw["format"] != FORMAT:
+                raise ValueError(f"format {raw['format']}")
+            files = {name: _Entry(*entry) for name, entry in raw["files"].items()}
+            return cls(raw["name"], raw["version"], raw["licence"], raw["build"], raw["hash"], files)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise HarnessError(
+                f"{path} is not a bundle record: {error!r}", f"delete {folder} and run: lego-rl harness install"
+            ) from error
+
+    def write(self, path: Path) -> None:
+        entries = {name: [e.mode, e.size, e.mtime_ns, e.sha256] for name, e in self.files.items()}
+        content = {
+            "format": FORMAT,
+            "name": self.name,
+            "version": self.version,
+            "licence": self.licence,
+            "build": self.build,
+            "hash": self.hash,
+            "files": entries,
+        }
+        path.write_text(json.dumps(content), encoding="utf-8")
+
+    def altered(self, files: Path) -> str:
+        """The first path whose size, mode or time is not the recorded one, or an empty string."""
+        seen = 0
+        for name, path in _walk(files):
+            seen += 1
+            entry = self.files.get(name)
+            info = path.lstat()
+            if entry is None or (info.st_size, info.st_mtime_ns) != (entry.size, entry.mtime_ns):
+                return name
+            if stat.S_IMODE(info.st_mode) != entry.mode:
+                return name
+        return "" if seen == len(self.files) else "a file is missing"
+
+    def bundle(self, files: Path) -> HarnessBundle:
+        size = sum(entry.size for entry in self.files.values())
+        return HarnessBundle(self.name, self.version, self.hash, files.resolve(), size, self.licence)
+
+
+def _reusable(final: Path, spec: BundleSpec) -> HarnessBundle | None:
+    """The bundle at `final` if it is what `spec` asks for, by times or, where those differ, by content."""
+    if not (final / "bundle.json").is_file():
+        return None
+    try:
+        record = _Record.read(final)
+    except HarnessError:
+        return None
+    files = final / "files"
+    if record.build != spec.build or not files.is_dir():
+        return None
+    if not record.altered(files):
+        return record.bundle(files)
+    actual = _scan(files)
+    if _hash(actual) != record.hash:
+        return None
+    renewed = _Record(record.name, record.version, record.licence, record.build, record.hash, actual)
+    partial = final / "bundle.json.new"
+    renewed.write(partial)
+    partial.rename(final / "bundle.json")
+    return renewed.bundle(files)
+
+
+def _seal(files: Path, spec: BundleSpec, record: Path) -> None:
+    """Take away every write permission and write the manifest."""
+    for folder, _, names in files.walk(top_down=False):
+        for name in names:
+            path = folder / name
+            if not path.is_symlink():
+                path.chmod(0o555 if path.stat().st_mode & 0o111 else 0o444)
+        folder.chmod(0o555)
+    entries = _scan(files)
+    if not entries:
+        raise HarnessError(f"the bundle of {spec.name} {spec.version} would be empty", "report this with the log above")
+    _Record(spec.name, spec.version, spec.licence, spec.build, _hash(entries), entries).write(record)
+
+
+def _walk(root: Path) -> Iterator[tuple[str, Path]]:
+    """Files and links below `root` with their relative POSIX paths; links are not followed."""
+    for folder, folders, names in root.walk():
+        links = [name for name in folders if (folder / name).is_symlink()]
+        for name in (*names, *links):
+            path = folder / name
+            yield path.relative_to(root).as_posix(), path
+
+
+def _scan(root: Path) -> dict[str, _Entry]:
+    entries = {}
+    for name, path in _walk(root):
+        info = path.lstat()
+        if stat.S_ISLNK(info.st_mode):
+            digest = hashlib.sha256(b"link:" + os.fsencode(path.readlink())).hexdigest()
+        else:
+            digest = file_hash(path)
+        entries[name] = _Entry(stat.S_IMODE(info.st_mode), info.st_size, info.st_mtime_ns, digest)
+    return dict(sorted(entries.items()))
+
+
+def _hash(entries: dict[str, _Entry]) -> str:
+    digest = hashlib.sha256()
+    for name, entry in sorted(entries.items()):
+        digest.update(f"{entry.mode:o} {entry.sha256} {name}\0".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on `path`; the kernel lets go of it when the process dies."""
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _sweep(home: Path) -> None:
+    """Remove what an interrupted install left; the caller holds the lock, so nobody is using it."""
+    for leftover in home.glob(f"{_STAGING}*"):
+        _remove(leftover)
+
+
+def _replace(staging: Path, final: Path) -> None:
+    """Put `staging` where `final` is. A running sandbox keeps the old folder that it has mounted."""
+    if final.exists():
+        old = Path(tempfile.mkdtemp(prefix=_STAGING, dir=final.parent))
+        final.rename(old / "old")
+        staging.rename(final)
+        _remove(old)
+    else:
+        staging.rename(final)
+
+
+def _remove(tree: Path) -> None:
+    """Delete a folder whose own folders may be read-only."""
+    if not tree.exists():
+        return
+    for folder, _, _ in tree.walk():
+        folder.chmod(0o755)
+    shutil.rmtree(tree)
