@@ -1,0 +1,78 @@
+"""Bugs in an operator: ``arithmetic``, ``comparison`` and ``boolean``."""
+
+from lego_rl.tasks.families.base import Defect, Family, Shape, number_inputs, pick, with_list
+from lego_rl.tasks.names import Namer
+
+_ARITHMETIC = {
+    "+": ("add {b} to {a}", "return {a} plus {b}"),
+    "-": ("subtract {b} from {a}", "return {a} minus {b}"),
+    "*": ("multiply {a} by {b}", "return {a} times {b}"),
+    "//": ("divide {a} by {b}", "return {a} over {b}"),
+    "%": ("take {a} modulo {b}", "return {a} mod {b}"),
+}
+_COMPARISON = {
+    "<": ("{a} is less than {b}", "{a} is below {b}"),
+    "<=": ("{a} is at most {b}", "{a} is up to {b}"),
+    ">": ("{a} is more than {b}", "{a} is above {b}"),
+    ">=": ("{a} is at least {b}", "{a} is {b} or more"),
+}
+_BOOLEAN = {
+    "and": ("both {a} and {b} must hold", "{a} and {b} are needed together"),
+    "or": ("{a} or {b} is enough", "either {a} or {b} will do"),
+}
+
+
+def _arithmetic(names: Namer, name: str) -> Defect:
+    a, b, c, d = names.nouns(4)
+    right, wrong = names.rng.sample(list(_ARITHMETIC), 2)
+    shape = names.rng.choice(
+        [
+            Shape((a, b), (f"return {a} @ {b}",), number_inputs(names, 2)),
+            Shape((a, b), (f"{c} = {a} @ {b}", f"return {c}"), number_inputs(names, 2)),
+            Shape((a, b, c), (f"{d} = {a} @ {b}", f"return {d} + {c}"), number_inputs(names, 3)),
+            Shape((a, b, c), (f"{d} = {c} * 2", f"return {d} + ({a} @ {b})"), number_inputs(names, 3)),
+            Shape((c, b), (f"return [{a} @ {b} for {a} in {c}]",), with_list(names, number_inputs(names, 1))),
+        ]
+    )
+    wanted = pick(names.rng, _ARITHMETIC[right]).format(a=f"`{a}`", b=f"`{b}`")
+    return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"It should {wanted}.")
+
+
+def _comparison(names: Namer, name: str) -> Defect:
+    a, b, c = names.nouns(3)
+    right, wrong = names.rng.sample(list(_COMPARISON), 2)
+    x, y = names.number(), names.number(21, 40)
+    pairs = number_inputs(names, 2, high=4, count=24)
+    shape = names.rng.choice(
+        [
+            Shape((a, b), (f"return {a} @ {b}",), pairs),
+            Shape((a, b), (f"if {a} @ {b}:", f"    return {x}", f"return {y}"), pairs),
+            Shape((a, b), (f"{c} = {a} @ {b}", f"return {c}"), pairs),
+            Shape((c, b), (f"return [{a} for {a} in {c} if {a} @ {b}]",), with_list(names, number_inputs(names, 1))),
+        ]
+    )
+    wanted = pick(names.rng, _COMPARISON[right]).format(a=f"`{a}`", b=f"`{b}`")
+    verb = pick(names.rng, ("It should check that", "The test should be that"))
+    return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"{verb} {wanted}.")
+
+
+def _boolean(names: Namer, name: str) -> Defect:
+    a, b, c = names.nouns(3)
+    right, wrong = names.rng.sample(list(_BOOLEAN), 2)
+    limit, x, y = names.number(2, 4), names.number(), names.number(21, 40)
+    flags = ((True, False), (False, True), (True, True), (False, False))
+    shape = names.rng.choice(
+        [
+            Shape((a, b), (f"return {a} @ {b}",), flags),
+            Shape((a, b), (f"if {a} @ {b}:", f"    return {x}", f"return {y}"), flags),
+            Shape((a, b), (f"{c} = {a} @ {b}", f"return {c}"), flags),
+            Shape((a, b), (f"return {a} > {limit} @ {b} > {limit}",), number_inputs(names, 2, high=6)),
+        ]
+    )
+    wanted = pick(names.rng, _BOOLEAN[right]).format(a=f"`{a}`", b=f"`{b}`")
+    return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"Here {wanted}.")
+
+
+ARITHMETIC = Family("arithmetic", _arithmetic)
+COMPARISON = Family("comparison", _comparison)
+BOOLEAN = Family("boolean", _boolean)
