@@ -31,14 +31,15 @@ def generate(seed: int, family: str, index: int, split: Split = "train") -> BugT
         defect = kind.draw(names, names.function())
         repository = lay_out(names, defect)
         bug = _locate(repository, defect)
-        tests = write_tests(rng, repository, defect)
+        bystander = rng.choice(repository.strangers())
+        tests = write_tests(repository, defect, bystander)
         if bug is not None and tests is not None:
             break
     return BugTask(
         id=f"{family.replace('_', '-')}-{split}-{index:03d}",
         family=family,
         split=split,
-        instruction=write_issue(rng, defect),
+        instruction=write_issue(rng, defect, bystander[1].name),
         files=repository.files(),
         bug=bug,
         tests={tests.path: tests.text},

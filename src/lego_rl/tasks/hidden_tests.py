@@ -5,13 +5,12 @@ does; both kinds are chosen by running both forms.
 """
 
 import copy
-import random
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import cast
 
 from lego_rl.tasks.families.base import Arguments, Defect, Function, Value
-from lego_rl.tasks.repository import Module, Repository
+from lego_rl.tasks.repository import Located, Module, Repository
 
 _MAX_FAILING = 2
 
@@ -42,8 +41,14 @@ def call(function: Function, arguments: Arguments) -> Value:
     return cast(Value, result)
 
 
-def write_tests(rng: random.Random, repository: Repository, defect: Defect) -> HiddenTests | None:
-    """Write the test file; ``None`` where no input tells the right form from the wrong one."""
+def write_tests(repository: Repository, defect: Defect, bystander: Located) -> HiddenTests | None:
+    """Write the test file; ``None`` where no input tells the right form from the wrong one.
+
+    Args:
+        repository: What is tested.
+        defect: Decides the FAIL_TO_PASS tests.
+        bystander: A function of another module, tested beside those of the defect's own.
+    """
     results = [(inputs, call(defect.right, inputs), call(defect.wrong, inputs)) for inputs in defect.right.inputs]
     failing = [(inputs, right) for inputs, right, wrong in results if right != wrong][:_MAX_FAILING]
     same = [(inputs, right) for inputs, right, wrong in results if right == wrong][:1]
@@ -51,12 +56,13 @@ def write_tests(rng: random.Random, repository: Repository, defect: Defect) -> H
         return None
     path = f"tests/test_{PurePosixPath(repository.target.path).stem}.py"
     cases: list[tuple[Module, str, str]] = []
-    fail_to_pass, pass_to_pass = [], []
+    fail_to_pass: list[str] = []
+    pass_to_pass: list[str] = []
     for number, (inputs, right) in enumerate(failing + same, start=1):
         test = f"test_{defect.right.name}_{number}"
         cases.append((repository.target, defect.right.name, _case(test, defect.right, inputs, right)))
         (fail_to_pass if number <= len(failing) else pass_to_pass).append(f"{path}::{test}")
-    for module, function in _bystanders(rng, repository, defect):
+    for module, function in (*repository.neighbours(defect.wrong), bystander):
         inputs = function.inputs[0]
         test = f"test_{function.name}"
         cases.append((module, function.name, _case(test, function, inputs, call(function, inputs))))
@@ -64,13 +70,6 @@ def write_tests(rng: random.Random, repository: Repository, defect: Defect) -> H
     imports = sorted({f"from {module.dotted} import {name}\n" for module, name, _ in cases})
     text = "".join([*imports, *(case for _, _, case in cases)])
     return HiddenTests(path, text, tuple(fail_to_pass), tuple(pass_to_pass))
-
-
-def _bystanders(rng: random.Random, repository: Repository, defect: Defect) -> list[tuple[Module, Function]]:
-    """All right functions of the target's module and one of another module."""
-    others = [(m, f) for m in repository.modules for f in m.functions if f.name != defect.right.name]
-    near = [(m, f) for m, f in others if m is repository.target]
-    return [*near, rng.choice([(m, f) for m, f in others if m is not repository.target])]
 
 
 def _case(test: str, function: Function, inputs: Arguments, result: Value) -> str:

@@ -15,7 +15,7 @@ type Split = Literal["train", "heldout", "unseen", "warm"]
 
 SPLITS: tuple[Split, ...] = get_args(Split.__value__)
 
-_SHARES: dict[Split, int] = {"train": 6, "heldout": 3, "unseen": 1, "warm": 6}
+_SHARES: dict[Split, int] = {"train": 6, "heldout": 3, "unseen": 2, "warm": 5}
 _BUCKETS: tuple[Split, ...] = tuple(split for split in SPLITS for _ in range(_SHARES[split]))
 
 
@@ -36,7 +36,7 @@ class Namer:
         self.rng = rng
         self._split = split
         self._nouns = rng.sample(NOUNS, len(NOUNS))
-        self._functions: list[str] = []
+        self._verbs = rng.sample(VERBS, len(VERBS))
 
     def noun(self) -> str:
         """A word that no earlier call returned."""
@@ -47,17 +47,14 @@ class Namer:
         return tuple(self.noun() for _ in range(count))
 
     def function(self) -> str:
-        """A fresh function name of the form ``verb_noun``; none begins with another of the task."""
-        while True:
-            name = f"{self.rng.choice(VERBS)}_{self.rng.choice(NOUNS)}"
-            clash = any(name.startswith(other) or other.startswith(name) for other in self._functions)
-            if not clash and split_of_function(name) == self._split:
-                self._functions.append(name)
-                return name
-
-    def path_word(self) -> str:
-        """One word, or at one time in three two joined by ``_``, for a file."""
-        return "_".join(self.nouns(2 if self.rng.random() < 1 / 3 else 1))
+        """A function name of the form ``verb_noun``, with a verb that no earlier call used."""
+        own: list[str] = []
+        while not own:
+            verb = self._verbs.pop()
+            own = [noun for noun in self._nouns if split_of_function(f"{verb}_{noun}") == self._split]
+        noun = self.rng.choice(own)
+        self._nouns.remove(noun)
+        return f"{verb}_{noun}"
 
     def number(self, low: int = 2, high: int = 20) -> int:
         """A whole number from `low` to `high`."""

@@ -10,7 +10,7 @@ from lego_rl.tasks.families.base import Defect, Function
 from lego_rl.tasks.names import Namer
 
 MIN_LINES = 10
-MAX_LINES = 25
+MAX_LINES = 18
 
 
 @dataclass
@@ -46,6 +46,10 @@ class Module:
         return self.text().count("\n")
 
 
+type Located = tuple[Module, Function]
+"""A function and the module that it is in."""
+
+
 @dataclass(frozen=True)
 class Repository:
     """A laid-out package.
@@ -60,6 +64,15 @@ class Repository:
     target: Module
     packages: dict[str, str]
 
+    def neighbours(self, wrong: Function) -> list[Located]:
+        """The right functions of the target module."""
+        return [(self.target, function) for function in self.target.functions if function is not wrong]
+
+    def strangers(self) -> list[Located]:
+        """The functions of all other modules."""
+        others = [module for module in self.modules if module is not self.target]
+        return [(module, function) for module in others for function in module.functions]
+
     def files(self) -> dict[str, str]:
         """Relative path → text, sorted by path."""
         texts = self.packages | {module.path: module.text() for module in self.modules}
@@ -73,8 +86,8 @@ def lay_out(names: Namer, defect: Defect) -> Repository:
     packages = {f"{folder}/__init__.py": f'"""The {folder.split("/")[-1]} package."""\n' for folder in folders}
     modules = []
     for _ in range(names.rng.randint(3, 4)):
-        word = names.path_word()
-        title = f"{word.replace('_', ' ').capitalize()} {names.rng.choice(['tools', 'helpers', 'rules', 'steps'])}"
+        word = names.noun()
+        title = f"{word.capitalize()} {names.rng.choice(['tools', 'helpers', 'rules', 'steps'])}"
         modules.append(Module(f"{names.rng.choice(folders)}/{word}.py", title))
     shared = modules[-1]
     target = names.rng.choice(modules[:-1])

@@ -23,7 +23,7 @@ def _builtin(names: Namer, name: str) -> Defect:
             Shape((a, b), (f"{c} = @({a})", f"return {c} * {b}"), with_list(names, number_inputs(names, 1))),
         ]
     )
-    wanted = pick(names.rng, _BUILTINS[right]).format(a=f"`{a}`")
+    wanted = pick(names.rng, (*_BUILTINS[right], f"`{right}`, not `{wrong}`")).format(a=f"`{a}`")
     verb = pick(names.rng, ("It should use", "It should take"))
     return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"{verb} {wanted}.")
 

@@ -1,7 +1,10 @@
 """Bugs in a number: a wrong ``constant``, and a bound that is off by one (``off_by_one``)."""
 
-from lego_rl.tasks.families.base import Defect, Family, Shape, number_inputs, pick, with_list
+from lego_rl.tasks.families.base import Defect, Family, Shape, number_inputs, pick
 from lego_rl.tasks.names import Namer
+
+_LATER = ("It should stop one later.", "It stops one too soon.")
+_EARLIER = ("It should stop one sooner.", "It stops one too late.")
 
 
 def _constant(names: Namer, name: str) -> Defect:
@@ -36,11 +39,9 @@ def _off_by_one(names: Namer, name: str) -> Defect:
             Shape((b, a), (f"{c} = {b}[:@]", f"return sum({c})"), lists),
         ]
     )
-    late, early = (
-        ("It should stop one later.", "It stops one too soon."),
-        ("It should stop one sooner.", "It stops one too late."),
-    )
-    return Defect.of(name, shape, right=right, wrong=wrong, complaint=pick(names.rng, late if step > 0 else early))
+    moved = _LATER if step > 0 else _EARLIER
+    complaint = pick(names.rng, (*moved, f"The bound should be `{right}`.", f"It should stop at `{right}`."))
+    return Defect.of(name, shape, right=right, wrong=wrong, complaint=complaint)
 
 
 CONSTANT = Family("constant", _constant)

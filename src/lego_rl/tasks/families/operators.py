@@ -4,11 +4,11 @@ from lego_rl.tasks.families.base import Defect, Family, Shape, number_inputs, pi
 from lego_rl.tasks.names import Namer
 
 _ARITHMETIC = {
-    "+": ("add {b} to {a}", "return {a} plus {b}"),
-    "-": ("subtract {b} from {a}", "return {a} minus {b}"),
-    "*": ("multiply {a} by {b}", "return {a} times {b}"),
-    "//": ("divide {a} by {b}", "return {a} over {b}"),
-    "%": ("take {a} modulo {b}", "return {a} mod {b}"),
+    "+": ("add {b} to {a}", "use {a} plus {b}"),
+    "-": ("subtract {b} from {a}", "use {a} minus {b}"),
+    "*": ("multiply {a} by {b}", "use {a} times {b}"),
+    "//": ("divide {a} by {b}", "use {a} over {b}"),
+    "%": ("take the rest of {a} by {b}", "use {a} modulo {b}"),
 }
 _COMPARISON = {
     "<": ("{a} is less than {b}", "{a} is below {b}"),
@@ -34,7 +34,7 @@ def _arithmetic(names: Namer, name: str) -> Defect:
             Shape((c, b), (f"return [{a} @ {b} for {a} in {c}]",), with_list(names, number_inputs(names, 1))),
         ]
     )
-    wanted = pick(names.rng, _ARITHMETIC[right]).format(a=f"`{a}`", b=f"`{b}`")
+    wanted = pick(names.rng, (*_ARITHMETIC[right], f"use `{a} {right} {b}`")).format(a=f"`{a}`", b=f"`{b}`")
     return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"It should {wanted}.")
 
 
@@ -51,7 +51,7 @@ def _comparison(names: Namer, name: str) -> Defect:
             Shape((c, b), (f"return [{a} for {a} in {c} if {a} @ {b}]",), with_list(names, number_inputs(names, 1))),
         ]
     )
-    wanted = pick(names.rng, _COMPARISON[right]).format(a=f"`{a}`", b=f"`{b}`")
+    wanted = pick(names.rng, (*_COMPARISON[right], f"`{a} {right} {b}`")).format(a=f"`{a}`", b=f"`{b}`")
     verb = pick(names.rng, ("It should check that", "The test should be that"))
     return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"{verb} {wanted}.")
 
@@ -69,8 +69,8 @@ def _boolean(names: Namer, name: str) -> Defect:
             Shape((a, b), (f"return {a} > {limit} @ {b} > {limit}",), number_inputs(names, 2, high=6)),
         ]
     )
-    wanted = pick(names.rng, _BOOLEAN[right]).format(a=f"`{a}`", b=f"`{b}`")
-    return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"Here {wanted}.")
+    wanted = pick(names.rng, (*_BOOLEAN[right], f"it should use `{right}`, not `{wrong}`"))
+    return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"Here {wanted.format(a=f'`{a}`', b=f'`{b}`')}.")
 
 
 ARITHMETIC = Family("arithmetic", _arithmetic)

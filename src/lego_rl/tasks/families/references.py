@@ -17,7 +17,7 @@ def _variable(names: Namer, name: str) -> Defect:
             Shape((c, *params), (f"return [{d} * @ for {d} in {c}]",), with_list(names, number_inputs(names, 2))),
         ]
     )
-    wanted = pick(names.rng, (f"use `{right}`, not `{wrong}`", f"use `{right}` here", f"work with `{right}`"))
+    wanted = pick(names.rng, (f"use `{right}`, not `{wrong}`", f"take `{right}` in place of `{wrong}`"))
     return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"It should {wanted}.")
 
 
@@ -38,7 +38,7 @@ def _key(names: Namer, name: str) -> Defect:
             Shape((row, c), (f'return {row}["@"] * {c}',), tuple((*r, names.number()) for r in rows)),
         ]
     )
-    wanted = pick(names.rng, (f"read the key `{right}`", f"use the key `{right}`", f"look up `{right}`"))
+    wanted = pick(names.rng, (f"read the key `{right}`, not `{wrong}`", f"look up `{right}` in place of `{wrong}`"))
     return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"It should {wanted}.")
 
 
