@@ -1,0 +1,1 @@
+"""Policies that ship with Lego-RL: Hugging Face directories, read as package data."""
