@@ -1,8 +1,34 @@
 """The held-out evaluation of a training run: the same tasks and the same number of trials before and after."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from lego_rl.rollout.outcome import Reward
 from lego_rl.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Score:
+    """How many of the trials that count were solved.
+
+    Attributes:
+        solved: Trials with reward 1.
+        trials: Trials with a reward; infrastructure faults are in neither.
+    """
+
+    solved: int = 0
+    trials: int = 0
+
+    @property
+    def rate(self) -> float:
+        """Solved ÷ trials; 0.0 where no trial counts."""
+        return self.solved / self.trials if self.trials else 0.0
+
+
+def score(rewards: Iterable[Reward | None]) -> Score:
+    """Count what is solved among what counts."""
+    counted = [reward for reward in rewards if reward is not None]
+    return Score(solved=sum(counted), trials=len(counted))
 
 
 def spread_over_families(tasks: Sequence[Task], count: int) -> list[Task]:

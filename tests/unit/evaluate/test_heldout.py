@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_rl.evaluate.heldout import spread_over_families
+from lego_rl.evaluate.heldout import Score, score, spread_over_families
 from lego_rl.tasks.task import Task, TestSpec
 
 SPEC = TestSpec(("t::a",), (), "true", "pytest-junit", ())
@@ -30,3 +30,8 @@ def test_families_differ_by_at_most_one_unless_one_is_exhausted(sizes: list[int]
 def test_the_choice_does_not_depend_on_the_order_given() -> None:
     tasks = [task(f"f{i % 3}", i) for i in range(12)]
     assert spread_over_families(tasks, 7) == spread_over_families(tasks[::-1], 7)
+
+
+def test_a_score_leaves_infrastructure_faults_out() -> None:
+    assert score([1, 0, None, 1]) == Score(solved=2, trials=3)
+    assert score([None]).rate == 0.0

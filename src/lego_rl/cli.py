@@ -1,0 +1,148 @@
+"""The ``lego-rl`` command: it reads arguments, calls one function of `lego_rl.commands` and prints what went wrong.
+
+Each command imports its module when it is called, so that ``--help`` needs no heavy library.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lego_rl import __version__
+from lego_rl.errors import LegoError
+
+app = typer.Typer(
+    name="lego-rl",
+    help="Reinforcement learning of coding agents inside the harness they will be deployed in.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+harness_app = typer.Typer(help="Install and inspect harnesses.", no_args_is_help=True)
+tasks_app = typer.Typer(help="Build and validate tasks.", no_args_is_help=True)
+check_app = typer.Typer(help="Check this machine or a recipe before anything starts.", no_args_is_help=True)
+bench_app = typer.Typer(help="Measure; the result is JSON on standard output.", no_args_is_help=True)
+app.add_typer(harness_app, name="harness")
+app.add_typer(tasks_app, name="tasks")
+app.add_typer(check_app, name="check")
+app.add_typer(bench_app, name="bench")
+
+Recipe = Annotated[Path, typer.Argument(help="A recipe, such as recipes/demo-claude-code.toml.")]
+Overrides = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")]
+RunDir = Annotated[Path, typer.Argument(help="A run directory.")]
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
+
+
+@app.command()
+def train(
+    recipe: Annotated[Path | None, typer.Argument(help="A recipe, such as recipes/demo-claude-code.toml.")] = None,
+    overrides: Overrides = [],  # noqa: B006  (typer reads the default, nothing writes it)
+    resume: Annotated[
+        Path | None, typer.Option(help="Continue this run directory from its last finished step.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved recipe and stop.")] = False,
+) -> None:
+    """Train a policy inside a harness: rollouts, GSPO with routing replay, held-out evaluation, report."""
+    from lego_rl.commands import train as command
+
+    if resume is not None:
+        if recipe is not None:
+            raise typer.BadParameter(
+                "a resumed run has its recipe in its directory; give either RECIPE or --resume RUN"
+            )
+        command.resume(resume, overrides)
+    elif recipe is None:
+        raise typer.BadParameter("give a recipe, such as recipes/demo-claude-code.toml, or --resume RUN")
+    elif dry_run:
+        command.dry_run(recipe, overrides)
+    else:
+        command.start(recipe, overrides)
+
+
+@app.command()
+def sft(
+    recipe: Recipe,
+    overrides: Overrides = [],  # noqa: B006
+) -> None:
+    """Train a policy on captured demonstrations (supervised fine-tuning)."""
+    from lego_rl.commands import sft as command
+
+    command.run(recipe, overrides)
+
+
+@app.command()
+def report(run: RunDir) -> None:
+    """Recompute every summary of a run from its trials: summary.json, report.html and the table."""
+    from lego_rl.commands import report as command
+
+    command.run(run)
+
+
+@harness_app.command("install")
+def harness_install(name: Annotated[str, typer.Argument(help="Registry name, such as claude-code.")]) -> None:
+    """Install the pinned version of a harness as a read-only bundle."""
+    from lego_rl.commands import harness as command
+
+    command.install(name)
+
+
+@harness_app.command("list")
+def harness_list() -> None:
+    """Show the known harnesses: version, size, hash, licence."""
+    from lego_rl.commands import harness as command
+
+    command.show()
+
+
+@harness_app.command("verify")
+def harness_verify(name: Annotated[str, typer.Argument(help="Registry name.")]) -> None:
+    """Hash every file of an installed bundle and compare."""
+    from lego_rl.commands import harness as command
+
+    command.verify(name)
+
+
+@tasks_app.command("build")
+def tasks_build(
+    out: Annotated[Path, typer.Option(help="Folder for the Harbor task directories.")],
+) -> None:
+    """Write the built-in pool as Harbor task directories."""
+    from lego_rl.commands import tasks as command
+
+    command.build(out)
+
+
+@check_app.command("sandbox")
+def check_sandbox() -> None:
+    """Check that this machine can isolate an agent, and say how memory and processes are limited."""
+    from lego_rl.commands import check as command
+
+    command.sandbox()
+
+
+@bench_app.command("loop")
+def bench_loop(
+    recipe: Annotated[Path, typer.Option(help="The recipe to measure.")] = Path("recipes/demo-claude-code.toml"),
+    overrides: Overrides = [],  # noqa: B006
+) -> None:
+    """Run one training step and print trials per minute, seconds by phase and peak memory."""
+    from lego_rl.commands import bench as command
+
+    command.loop(recipe, overrides)
+
+
+def main() -> None:
+    """Entry point: an expected failure is two lines on standard error and exit code 1; wrong usage is 2, Ctrl-C 130."""
+    try:
+        app()
+    except LegoError as error:
+        typer.echo(f"lego-rl: {error.problem}", err=True)
+        if error.fix:
+            typer.echo(f"  fix: {error.fix}", err=True)
+        sys.exit(1)

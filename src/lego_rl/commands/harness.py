@@ -1,0 +1,42 @@
+"""``lego-rl harness``: install, list and verify the harness bundles."""
+
+from rich.console import Console
+from rich.table import Table
+
+from lego_rl.harness import registry
+
+
+def install(name: str) -> None:
+    """Install a harness and say what came of it.
+
+    Raises:
+        ConfigError: The name is unknown.
+        HarnessError: It cannot be installed.
+    """
+    console = Console()
+    with console.status(f"installing {name} (once; a few hundred megabytes)"):
+        bundle = registry.install(name)
+    console.print(
+        f"{bundle.name} {bundle.version} · {_megabytes(bundle.size_bytes)} · sha256 {bundle.hash[:12]} · {bundle.licence}"
+    )
+
+
+def show() -> None:
+    """Print every known harness, installed or not."""
+    bundles = {(bundle.name, bundle.version): bundle for bundle in registry.installed()}
+    table = Table("harness", "version", "size", "sha256", "licence", "state", box=None, pad_edge=False)
+    for name in registry.REGISTRY:
+        pinned = registry.make(name).version
+        versions = sorted({version for known, version in bundles if known == name} | {pinned})
+        for version in versions:
+            bundle = bundles.get((name, version))
+            if bundle is None:
+                table.add_row(name, version, "", "", "", f"not installed: lego-rl harness install {name}")
+            else:
+                state = "installed" if version == pinned else "installed, no longer pinned"
+                table.add_row(name, version, _megabytes(bundle.size_bytes), bundle.hash[:12], bundle.licence, state)
+    Console().print(table)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.0f} MB"

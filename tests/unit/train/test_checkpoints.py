@@ -1,0 +1,35 @@
+"""Checkpoints are complete or absent, and the latest always stays."""
+
+from pathlib import Path
+
+import pytest
+
+from lego_rl.train.checkpoints import Checkpoints
+
+
+def write(folder: Path) -> None:
+    (folder / "weights").write_text("w")
+
+
+def test_the_latest_are_kept(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path / "c", keep=2)
+    assert checkpoints.latest() is None
+    for steps in (0, 1, 2, 10):
+        checkpoints.save(steps, write)
+    assert sorted(p.name for p in (tmp_path / "c").iterdir()) == ["step-0002", "step-0010"]
+    assert checkpoints.latest() == (10, tmp_path / "c" / "step-0010")
+
+
+def test_a_killed_write_leaves_the_one_before_it(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints.save(3, write)
+
+    def dies(folder: Path) -> None:
+        write(folder)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        checkpoints.save(4, dies)
+    assert checkpoints.latest() == (3, tmp_path / "step-0003")
+    checkpoints.save(4, write)
+    assert [p.name for p in tmp_path.iterdir()] == ["step-0004"]
