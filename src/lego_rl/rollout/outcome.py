@@ -1,0 +1,99 @@
+"""What became of a trial: its reward, which row of the fault table it ended in, and where the seconds went."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lego_rl.gateway.trajectory import Accounting, Trajectory
+from lego_rl.rollout.faults import Ended
+from lego_rl.rollout.spec import TrialSpec
+from lego_rl.sandbox.verdict import Patch, Verdict
+
+type Reward = Literal[0, 1]
+"""A graded trial's reward. ``None`` in its place means masked: out of the loss, the group statistics and every rate."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a trial ended.
+
+    Attributes:
+        reward: 0 or 1; ``None`` where the trial counts for nothing (an infrastructure fault, or a trial that is not graded).
+        ended: The row of the fault table.
+        verdict: What the task's tests say, where the change was graded.
+        detail: One line for people: what happened, in this trial's own figures.
+    """
+
+    reward: Reward | None
+    ended: Ended
+    verdict: Verdict | None
+    detail: str
+
+
+@dataclass(frozen=True)
+class EngineSeconds:
+    """Engine time of all calls of a trial, summed; calls that share a batch each count the whole step.
+
+    Attributes:
+        queued: Waiting for a place in the batch.
+        prefill: Computing prompts.
+        decode: Sampling tokens.
+    """
+
+    queued: float = 0.0
+    prefill: float = 0.0
+    decode: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Seconds from a call to its answer."""
+        return self.queued + self.prefill + self.decode
+
+
+@dataclass(frozen=True)
+class PhaseSeconds:
+    """Wall-clock seconds of a trial by phase.
+
+    Attributes:
+        setup: Sandbox start, seal check, listener.
+        agent: The harness at work, its model calls included.
+        grading: Snapshot, diff, fresh sandbox, tests.
+        total: From the start of the trial to its record; the phases and the bookkeeping between them.
+        engine: Engine time within `agent`.
+    """
+
+    setup: float = 0.0
+    agent: float = 0.0
+    grading: float = 0.0
+    total: float = 0.0
+    engine: EngineSeconds = field(default_factory=EngineSeconds)
+
+    @property
+    def harness(self) -> float:
+        """The agent phase without the engine: the harness itself, its tools and the gateway; never below 0, for
+        concurrent calls of one session overlap."""
+        return max(0.0, self.agent - self.engine.total)
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """Everything a finished trial leaves behind.
+
+    Attributes:
+        spec: What was run.
+        outcome: How it ended.
+        trajectory: What the gateway wrote down; ``None`` where no session came to be.
+        seconds: Where the time went.
+        accounting: Token counts; the trajectory's, or zeros without one.
+        patch: The agent's change, where the trial came to a snapshot.
+        logs: Name → text for people: the tails of the harness's output and the like. Nothing is ever decided by them.
+        tries: How many times the trial was run, this one included.
+    """
+
+    spec: TrialSpec
+    outcome: Outcome
+    trajectory: Trajectory | None
+    seconds: PhaseSeconds
+    accounting: Accounting = field(default_factory=Accounting)
+    patch: Patch | None = None
+    logs: dict[str, str] = field(default_factory=dict)
+    tries: int = 1
