@@ -5,6 +5,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import BaseModel, Field, ValidationError
+
 from lego_rl.errors import TaskError
 
 
@@ -43,6 +45,7 @@ class Task:
         tests: The test specification.
         agent_timeout_sec: Wall-clock limit of the agent phase.
         memory_mb: Memory limit of the sandbox, in MiB.
+        split: Which split of its pool it belongs to.
     """
 
     id: str
@@ -53,6 +56,7 @@ class Task:
     tests: TestSpec
     agent_timeout_sec: float
     memory_mb: int
+    split: str = "default"
 
     @classmethod
     def load(cls, path: Path) -> "Task":
@@ -61,25 +65,52 @@ class Task:
         Raises:
             TaskError: A file is missing or says something impossible; the message names it.
         """
-        config = _read_toml(path / "task.toml")
+        config = _read_config(path / "task.toml")
         instruction = _read_text(path / "instruction.md")
         spec = _read_spec(path / "tests" / "spec.json")
         if not (path / "environment").is_dir():
             raise TaskError(
                 f"task {path.name} has no environment/ folder", "add environment/ with the repository or a Dockerfile"
             )
-        metadata = config.get("metadata", {})
-        environment = config.get("environment", {})
+        for name in spec.test_files:
+            if not (path / "tests" / "files" / name).is_file():
+                raise TaskError(
+                    f"task {path.name} has no tests/files/{name}, which tests/spec.json names", "add the hidden test"
+                )
         return cls(
             id=path.name,
             path=path,
             instruction=instruction,
-            family=str(metadata.get("family", metadata.get("repo", "unknown"))),
-            workdir=str(environment.get("workdir", "/app")),
+            family=config.metadata.family or config.metadata.repo or "unknown",
+            workdir=config.environment.workdir,
             tests=spec,
-            agent_timeout_sec=float(config.get("agent", {}).get("timeout_sec", 600.0)),
-            memory_mb=int(environment.get("memory_mb", 2048)),
+            agent_timeout_sec=config.agent.timeout_sec,
+            memory_mb=config.environment.memory_mb,
+            split=config.metadata.split,
         )
+
+
+class _Metadata(BaseModel):
+    family: str = ""
+    repo: str = ""
+    split: str = "default"
+
+
+class _Agent(BaseModel):
+    timeout_sec: float = Field(default=600.0, gt=0)
+
+
+class _Environment(BaseModel):
+    workdir: str = Field(default="/app", pattern="^/")
+    memory_mb: int = Field(default=2048, gt=0)
+
+
+class _Config(BaseModel):
+    """What Lego-RL reads of a ``task.toml``; Harbor reads the rest."""
+
+    metadata: _Metadata = _Metadata()
+    agent: _Agent = _Agent()
+    environment: _Environment = _Environment()
 
 
 def _read_text(path: Path) -> str:
@@ -92,11 +123,14 @@ def _read_text(path: Path) -> str:
         ) from error
 
 
-def _read_toml(path: Path) -> dict[str, dict[str, object]]:
+def _read_config(path: Path) -> _Config:
     try:
-        return tomllib.loads(_read_text(path))
+        return _Config.model_validate(tomllib.loads(_read_text(path)))
     except tomllib.TOMLDecodeError as error:
         raise TaskError(f"{path} is not valid TOML: {error}", "mend the file") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise TaskError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}", "mend the file") from error
 
 
 def _read_spec(path: Path) -> TestSpec:

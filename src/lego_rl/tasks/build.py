@@ -1,0 +1,161 @@
+"""Writes generated tasks as Harbor task directories.
+
+Invariant: `build_pool` gives the same bytes on every machine, and a folder holds a whole pool or none: the pool is
+written beside its place and renamed when it is complete.
+"""
+
+import difflib
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from lego_rl.errors import TaskError
+from lego_rl.tasks.bugtask import BugTask
+from lego_rl.tasks.generate import families_of, generate
+from lego_rl.tasks.names import Split
+
+POOL_SEED = 0
+"""Seed of the built-in pool."""
+
+POOL_SIZES: dict[Split, int] = {"train": 40, "heldout": 8, "unseen": 8}
+"""Instances a family in each split of the built-in pool."""
+
+WORKDIR = "/app"
+PYTEST_VERSION = "9.2.0"
+
+_TASK_TOML = """\
+schema_version = "1.4"
+
+[task]
+name = "lego-rl/{id}"
+description = "Fix one bug in a small Python package"
+
+[metadata]
+grader = "tests"
+family = "{family}"
+split = "{split}"
+
+[agent]
+timeout_sec = 300.0
+network_mode = "no-network"
+
+[verifier]
+timeout_sec = 60.0
+
+[environment]
+workdir = "{workdir}"
+network_mode = "no-network"
+cpus = 1
+memory_mb = 2048
+storage_mb = 1024
+"""
+
+_DOCKERFILE = f"""\
+FROM python:3.12-slim
+RUN pip install --no-cache-dir pytest=={PYTEST_VERSION}
+WORKDIR {WORKDIR}
+COPY repo/ ./
+"""
+
+# -P keeps the work directory off the path while pytest itself is imported, and no configuration is read from there, so
+# that no file of the agent stands in for the test runner. Plug-ins of the environment would double the start-up time.
+_PYTEST = (
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -P -B -m pytest -q -p no:cacheprovider -c /dev/null "
+    "--noconftest --import-mode=importlib "
+    '--rootdir="$PWD" -o pythonpath="$PWD" --junitxml="$LEGO_REPORT"'
+)
+
+_TEST_SH = """\
+#!/bin/sh
+# For stock Harbor: run the hidden tests in the work directory and write its reward. Every test of the file decides.
+cd {workdir} || exit 1
+cp -R /tests/files/. .
+LEGO_REPORT=/tmp/report.xml
+if {command}; then reward=1; else reward=0; fi
+mkdir -p /logs/verifier
+echo "$reward" > /logs/verifier/reward.txt
+"""
+
+_SOLVE_SH = f"""\
+#!/bin/sh
+# The fixed file; gold.patch shows the change.
+cp -R /solution/files/. {WORKDIR}/
+"""
+
+
+def pool_tasks(seed: int = POOL_SEED, sizes: dict[Split, int] | None = None) -> Iterator[BugTask]:
+    """Generate the tasks of a pool, split by split and family by family.
+
+    Args:
+        seed: Of the pool.
+        sizes: Instances a family in each split; by default `POOL_SIZES`.
+    """
+    for split, count in (POOL_SIZES if sizes is None else sizes).items():
+        for family in families_of(split):
+            for index in range(count):
+                yield generate(seed, family.name, index, split)
+
+
+def build_pool(out: Path, seed: int = POOL_SEED, sizes: dict[Split, int] | None = None) -> list[Path]:
+    """Write a pool of Harbor task directories.
+
+    Args:
+        out: The pool's folder; it must not exist or be empty.
+        seed: Of the pool.
+        sizes: As for `pool_tasks`.
+
+    Returns:
+        The task directories.
+
+    Raises:
+        TaskError: `out` is not empty.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise TaskError(f"{out} is not empty", "name a new folder, or remove this one first")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as scratch:
+        pool = Path(scratch) / "pool"
+        names = [write_task(task, pool).name for task in pool_tasks(seed, sizes)]
+        pool.rename(out)
+    return [out / name for name in names]
+
+
+def write_task(task: BugTask, pool: Path) -> Path:
+    """Write one Harbor task directory under `pool` and return it."""
+    root = pool / task.id
+    (path,) = task.tests
+    command = f"{_PYTEST} {path}"
+    spec = {
+        "FAIL_TO_PASS": task.fail_to_pass,
+        "PASS_TO_PASS": task.pass_to_pass,
+        "command": command,
+        "parser": "pytest-junit",
+        "test_files": [path],
+    }
+    texts = {
+        "task.toml": _TASK_TOML.format(id=task.id, family=task.family, split=task.split, workdir=WORKDIR),
+        "instruction.md": task.instruction,
+        "environment/Dockerfile": _DOCKERFILE,
+        "solution/solve.sh": _SOLVE_SH,
+        "solution/gold.patch": gold_patch(task),
+        f"solution/files/{task.bug.path}": task.fixed_files[task.bug.path],
+        "tests/spec.json": json.dumps(spec, indent=2) + "\n",
+        "tests/test.sh": _TEST_SH.format(workdir=WORKDIR, command=command),
+    }
+    texts |= {f"environment/repo/{name}": text for name, text in task.files.items()}
+    texts |= {f"tests/files/{name}": text for name, text in task.tests.items()}
+    for name, text in texts.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        if name.endswith(".sh"):
+            file.chmod(0o755)
+    return root
+
+
+def gold_patch(task: BugTask) -> str:
+    """The fix as a unified diff."""
+    path = task.bug.path
+    before, after = task.files[path].splitlines(keepends=True), task.fixed_files[path].splitlines(keepends=True)
+    return "".join(difflib.unified_diff(before, after, f"a/{path}", f"b/{path}"))

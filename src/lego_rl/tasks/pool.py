@@ -1,0 +1,79 @@
+"""A pool: a folder of Harbor task directories, each of which says in ``[metadata] split`` which split it belongs to."""
+
+import hashlib
+import json
+from collections import defaultdict
+from pathlib import Path
+
+from lego_rl.errors import TaskError
+from lego_rl.tasks.build import build_pool, pool_tasks
+from lego_rl.tasks.task import Task
+
+BUILTIN = "builtin"
+"""The name of the pool that is generated at use."""
+
+
+def pool_folder(pool: str, cache: Path) -> Path:
+    """The folder of a pool as a recipe names it.
+
+    Args:
+        pool: ``builtin``, or a folder.
+        cache: Where the built-in pool is generated, once for each version of the generator.
+
+    Raises:
+        TaskError: There is no such folder.
+    """
+    if pool != BUILTIN:
+        folder = Path(pool)
+        if not folder.is_dir():
+            raise TaskError(f"there is no task pool at {folder}", f"name a folder of task directories, or {BUILTIN!r}")
+        return folder
+    folder = cache / f"builtin-{_builtin_digest()}"
+    if not folder.exists():
+        try:
+            build_pool(folder)
+        except OSError:  # another process finished the same folder first
+            if not folder.exists():
+                raise
+    return folder
+
+
+def load_pool(folder: Path) -> dict[str, tuple[Task, ...]]:
+    """Load every task of a pool.
+
+    Returns:
+        Split → its tasks in the order of their ids.
+
+    Raises:
+        TaskError: The folder holds no task, or a task is incomplete; the message names what is missing.
+    """
+    if not folder.is_dir():
+        raise TaskError(f"there is no task pool at {folder}", "build one with: lego-rl tasks build --out DIR")
+    splits: dict[str, list[Task]] = defaultdict(list)
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and not path.name.startswith("."):
+            task = Task.load(path)
+            splits[task.split].append(task)
+    if not splits:
+        raise TaskError(f"{folder} holds no task directories", "build some with: lego-rl tasks build --out DIR")
+    return {split: tuple(tasks) for split, tasks in splits.items()}
+
+
+def load_split(folder: Path, split: str) -> tuple[Task, ...]:
+    """Load one split of a pool.
+
+    Raises:
+        TaskError: As for `load_pool`, or the pool has no such split.
+    """
+    splits = load_pool(folder)
+    if split not in splits:
+        raise TaskError(f"pool {folder} has no split {split!r}", f"it has {', '.join(sorted(splits))}")
+    return splits[split]
+
+
+def _builtin_digest() -> str:
+    digest = hashlib.sha256()
+    for task in pool_tasks():
+        parts = (task.id, task.instruction, dict(task.files), task.bug.after, dict(task.tests))
+        digest.update(json.dumps(parts, sort_keys=True).encode())
+    return digest.hexdigest()[:12]
