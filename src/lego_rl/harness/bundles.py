@@ -182,13 +182,12 @@ class _Record:
     def altered(self, files: Path) -> str:
         """The first path whose size, mode or time is not the recorded one, or an empty string."""
         seen = 0
-        for name, path in _walk(files):
+        for name, found in _walk(files):
             seen += 1
             entry = self.files.get(name)
-            info = path.lstat()
-            if entry is None or (info.st_size, info.st_mtime_ns) != (entry.size, entry.mtime_ns):
-                return name
-            if stat.S_IMODE(info.st_mode) != entry.mode:
+            info = found.stat(follow_symlinks=False)
+            actual = (stat.S_IMODE(info.st_mode), info.st_size, info.st_mtime_ns)
+            if entry is None or actual != (entry.mode, entry.size, entry.mtime_ns):
                 return name
         return "" if seen == len(self.files) else "a file is missing"
 
@@ -234,23 +233,28 @@ def _seal(files: Path, spec: BundleSpec, record: Path) -> None:
     _Record(spec.name, spec.version, spec.licence, spec.build, _hash(entries), entries).write(record)
 
 
-def _walk(root: Path) -> Iterator[tuple[str, Path]]:
+def _walk(root: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Files and links below `root` with their relative POSIX paths; links are not followed."""
-    for folder, folders, names in root.walk():
-        links = [name for name in folders if (folder / name).is_symlink()]
-        for name in (*names, *links):
-            path = folder / name
-            yield path.relative_to(root).as_posix(), path
+    pending = [""]
+    while pending:
+        folder = pending.pop()
+        with os.scandir(root / folder) as entries:
+            for entry in entries:
+                name = f"{folder}{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(f"{name}/")
+                else:
+                    yield name, entry
 
 
 def _scan(root: Path) -> dict[str, _Entry]:
     entries = {}
-    for name, path in _walk(root):
-        info = path.lstat()
-        if stat.S_ISLNK(info.st_mode):
-            digest = hashlib.sha256(b"link:" + os.fsencode(path.readlink())).hexdigest()
+    for name, found in _walk(root):
+        info = found.stat(follow_symlinks=False)
+        if found.is_symlink():
+            digest = hashlib.sha256(b"link:" + os.fsencode(Path(found).readlink())).hexdigest()
         else:
-            digest = file_hash(path)
+            digest = file_hash(Path(found))
         entries[name] = _Entry(stat.S_IMODE(info.st_mode), info.st_size, info.st_mtime_ns, digest)
     return dict(sorted(entries.items()))
 

@@ -43,7 +43,7 @@ class ClaudeCodeOptions(Settings):
 
     bare: bool = False
     """Minimal mode: a system prompt of about 1k tokens with Bash, Edit and Read instead of about 12k."""
-    tools: list[str] | None = None
+    tools: tuple[str, ...] | None = None
     """Built-in tools to offer, such as ``["Bash", "Read", "Edit"]``; the mode's default set if unset."""
     system_prompt: str | None = Field(default=None, min_length=1)
     """Replaces the system prompt."""

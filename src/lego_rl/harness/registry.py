@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -11,6 +12,7 @@ from lego_rl.errors import ConfigError
 from lego_rl.harness import bundles
 from lego_rl.harness.base import Harness, HarnessBundle, OptionValue
 from lego_rl.harness.claude_code import ClaudeCode, ClaudeCodeOptions
+from lego_rl.harness.openhands_sdk import OpenHandsOptions, OpenHandsSdk
 from lego_rl.settings import Settings
 
 
@@ -40,8 +42,9 @@ class Registration[O: Settings]:
         return ConfigError(f"{name} option {key} = {detail['input']!r}: {detail['msg']}", "see docs/harnesses.md")
 
 
-REGISTRY: Mapping[str, Registration[ClaudeCodeOptions]] = {
+REGISTRY: Mapping[str, Registration[Any]] = {
     "claude-code": Registration(ClaudeCodeOptions, ClaudeCode),
+    "openhands-sdk": Registration(OpenHandsOptions, OpenHandsSdk),
 }
 """Name → harness."""
 
