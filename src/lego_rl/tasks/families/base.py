@@ -4,7 +4,7 @@ Invariant: the two forms differ in exactly one line, and both answer every input
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from lego_rl.tasks.names import Namer
@@ -66,17 +66,27 @@ class Defect:
         right: The function as it should be.
         wrong: The same function with the bug.
         complaint: Sentences of the issue that say what the function should do.
+        rivals: Other wrong forms, which a hasty fix may end at; the tests tell them from the right one.
     """
 
     right: Function
     wrong: Function
     complaint: str
+    rivals: tuple[Function, ...] = ()
 
     @classmethod
     def of(
-        cls, name: str, shape: Shape, *, right: str, wrong: str, complaint: str, helpers: tuple[Function, ...] = ()
+        cls,
+        name: str,
+        shape: Shape,
+        *,
+        right: str,
+        wrong: str,
+        complaint: str,
+        rivals: Iterable[str] = (),
+        helpers: tuple[Function, ...] = (),
     ) -> "Defect":
-        """Fill the slot of `shape` with the right and with the wrong fragment."""
+        """Fill the slot of `shape` with the right fragment, with the wrong one and with its other rivals."""
 
         def filled(fragment: str) -> Function:
             return Function(
@@ -87,7 +97,8 @@ class Defect:
                 helpers=helpers,
             )
 
-        return cls(filled(right), filled(wrong), complaint)
+        others = tuple(filled(rival) for rival in rivals if rival not in (right, wrong))
+        return cls(filled(right), filled(wrong), complaint, others)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def _builtin(names: Namer, name: str) -> Defect:
     )
     wanted = pick(names.rng, (*_BUILTINS[right], f"`{right}`, not `{wrong}`")).format(a=f"`{a}`")
     verb = pick(names.rng, ("It should use", "It should take"))
-    return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"{verb} {wanted}.")
+    return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"{verb} {wanted}.", rivals=_BUILTINS)
 
 
 def _helper(names: Namer) -> Function:
@@ -39,6 +39,7 @@ def _swapped(names: Namer, name: str) -> Defect:
     a, b, c = names.nouns(3)
     helper = _helper(names)
     right, wrong = f"{helper.name}({a}, {b})", f"{helper.name}({b}, {a})"
+    twice = (f"{helper.name}({a}, {a})", f"{helper.name}({b}, {b})")
     params = names.rng.choice([(a, b), (b, a)])
     shape = names.rng.choice(
         [
@@ -49,7 +50,9 @@ def _swapped(names: Namer, name: str) -> Defect:
     )
     wanted = pick(names.rng, (f"`{a}` first, then `{b}`", f"`{a}` before `{b}`"))
     verb = pick(names.rng, ("It should pass", "The call should have"))
-    return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"{verb} {wanted}.", helpers=(helper,))
+    return Defect.of(
+        name, shape, right=right, wrong=wrong, complaint=f"{verb} {wanted}.", rivals=twice, helpers=(helper,)
+    )
 
 
 BUILTIN = Family("builtin", _builtin)

@@ -20,7 +20,8 @@ def _constant(names: Namer, name: str) -> Defect:
         ]
     )
     complaint = pick(names.rng, (f"`{b}` should be {right}.", f"It should use {right} for `{b}`."))
-    return Defect.of(name, shape, right=right, wrong=wrong, complaint=complaint)
+    near = (str(int(right) - 1), str(int(right) + 1))
+    return Defect.of(name, shape, right=right, wrong=wrong, complaint=complaint, rivals=near)
 
 
 def _off_by_one(names: Namer, name: str) -> Defect:
@@ -41,7 +42,7 @@ def _off_by_one(names: Namer, name: str) -> Defect:
     )
     moved = _LATER if step > 0 else _EARLIER
     complaint = pick(names.rng, (*moved, f"The bound should be `{right}`.", f"It should stop at `{right}`."))
-    return Defect.of(name, shape, right=right, wrong=wrong, complaint=complaint)
+    return Defect.of(name, shape, right=right, wrong=wrong, complaint=complaint, rivals=bounds)
 
 
 CONSTANT = Family("constant", _constant)

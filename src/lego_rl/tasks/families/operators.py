@@ -35,7 +35,7 @@ def _arithmetic(names: Namer, name: str) -> Defect:
         ]
     )
     wanted = pick(names.rng, (*_ARITHMETIC[right], f"use `{a} {right} {b}`")).format(a=f"`{a}`", b=f"`{b}`")
-    return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"It should {wanted}.")
+    return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"It should {wanted}.", rivals=_ARITHMETIC)
 
 
 def _comparison(names: Namer, name: str) -> Defect:
@@ -53,7 +53,7 @@ def _comparison(names: Namer, name: str) -> Defect:
     )
     wanted = pick(names.rng, (*_COMPARISON[right], f"`{a} {right} {b}`")).format(a=f"`{a}`", b=f"`{b}`")
     verb = pick(names.rng, ("It should check that", "The test should be that"))
-    return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"{verb} {wanted}.")
+    return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"{verb} {wanted}.", rivals=_COMPARISON)
 
 
 def _boolean(names: Namer, name: str) -> Defect:

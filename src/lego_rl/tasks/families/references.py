@@ -18,7 +18,7 @@ def _variable(names: Namer, name: str) -> Defect:
         ]
     )
     wanted = pick(names.rng, (f"use `{right}`, not `{wrong}`", f"take `{right}` in place of `{wrong}`"))
-    return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"It should {wanted}.")
+    return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"It should {wanted}.", rivals=(c,))
 
 
 def _rows(names: Namer, keys: tuple[str, ...], count: int = 8) -> tuple[Arguments, ...]:
@@ -39,7 +39,7 @@ def _key(names: Namer, name: str) -> Defect:
         ]
     )
     wanted = pick(names.rng, (f"read the key `{right}`, not `{wrong}`", f"look up `{right}` in place of `{wrong}`"))
-    return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"It should {wanted}.")
+    return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"It should {wanted}.", rivals=(other,))
 
 
 def _literal(names: Namer, name: str) -> Defect:
