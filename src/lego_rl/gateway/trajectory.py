@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lego_rl.engine.protocol import Sample
+from lego_rl.engine.protocol import FinishReason, Timings, WeightSpan
 from lego_rl.messages import Message, Tool
 
 type CallRole = Literal["main", "subagent", "compaction", "title"]
@@ -25,14 +25,31 @@ for the same request replaced it. Abandoned: the client was gone before the resp
 class Generation:
     """One model call of a session: what the engine sampled, and what became of it.
 
+    The prompt is kept as the difference to the call it continues, so a trial's generations take memory in proportion to
+    its tokens; `Trajectory.prompt_ids` puts it together.
+
     Attributes:
-        sample: The engine's answer, untouched.
+        call_id: The engine's.
+        parent: Index in `Trajectory.generations` of the call whose answer this one continues; ``None`` at a start.
+        context_ids: ``[C]`` int32 prompt ids after the parent's prompt and answer.
+        token_ids: ``[T]`` int32 sampled ids, a stop token included.
+        logprobs: ``[T]`` float32, as the engine recorded them.
+        finish_reason: Why sampling ended.
+        weight_versions: Spans that cover ``[0, T)`` in order.
+        timings: Where the time went.
         role: What the call was for.
         fate: What became of the answer.
         parsed: Whether every tool call in it could be parsed (a malformed one stays visible as text).
     """
 
-    sample: Sample
+    call_id: str
+    parent: int | None
+    context_ids: NDArray[np.int32]
+    token_ids: NDArray[np.int32]
+    logprobs: NDArray[np.float32]
+    finish_reason: FinishReason
+    weight_versions: tuple[WeightSpan, ...]
+    timings: Timings
     role: CallRole
     fate: Fate
     parsed: bool = True
@@ -110,7 +127,7 @@ class Trajectory:
     Attributes:
         segments: Training sequences.
         generations: Every model call in the order of their start, whatever its fate.
-        conversations: The neutral messages of each conversation (main first), as last seen.
+        conversations: The neutral messages of each segment, its last answer included, in the order of `segments`.
         tools: Tools offered in the main conversation.
         accounting: Counts.
     """
@@ -120,3 +137,13 @@ class Trajectory:
     conversations: tuple[tuple[Message, ...], ...]
     tools: tuple[Tool, ...]
     accounting: Accounting
+
+    def prompt_ids(self, index: int) -> NDArray[np.int32]:
+        """``[P]`` int32 the whole prompt of generation `index`, exactly as the engine was given it."""
+        pieces = [self.generations[index].context_ids]
+        parent = self.generations[index].parent
+        while parent is not None:
+            call = self.generations[parent]
+            pieces += [call.token_ids, call.context_ids]
+            parent = call.parent
+        return np.concatenate(pieces[::-1])

@@ -1,1 +1,8 @@
 """One module a wire format."""
+
+from lego_rl.gateway.dialects.anthropic import AnthropicDialect
+from lego_rl.gateway.dialects.base import Dialect
+from lego_rl.gateway.dialects.openai_chat import OpenAIChatDialect
+
+DIALECTS: tuple[Dialect, ...] = (AnthropicDialect(), OpenAIChatDialect())
+"""Every dialect that a session speaks."""

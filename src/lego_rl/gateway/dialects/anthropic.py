@@ -1,0 +1,232 @@
+"""The Anthropic Messages API, streamed or not, with ``count_tokens``.
+
+Source: the public API reference (version 2023-06-01) and the requests of Claude Code. A user message with tool
+results becomes one tool message a result, in order, then a user message of its text. Every block of ``system`` is a
+system message of its own; the billing line that Claude Code puts there is for the provider and is left out.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+
+from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Failure, Problem
+from lego_rl.gateway.dialects.fields import as_flag, as_list, as_object, as_text, optional_text
+from lego_rl.gateway.tree import Request
+from lego_rl.messages import Json, Message, Tool, ToolCall
+
+_BILLING = "x-anthropic-billing-header:"
+_FAILURES: dict[Problem, tuple[int, str]] = {
+    "bad_request": (400, "invalid_request_error"),
+    "too_large": (413, "request_too_large"),
+    "context": (400, "invalid_request_error"),
+    "overloaded": (529, "overloaded_error"),
+    "internal": (500, "api_error"),
+}
+_ADVICE: dict[Problem, dict[str, str]] = {"overloaded": {"retry-after": "1"}, "internal": {"x-should-retry": "false"}}
+
+
+class AnthropicDialect:
+    """See `Dialect`."""
+
+    completion_path = "/v1/messages"
+    count_path: str | None = "/v1/messages/count_tokens"
+
+    def read(self, body: Json, headers: Mapping[str, str]) -> Asked:
+        """Read a Messages body; a sub-agent of Claude Code names itself in a header."""
+        fields = as_object(body, "body")
+        messages = [*_system(fields.get("system"))]
+        for index, message in enumerate(as_list(fields.get("messages"), "messages")):
+            messages += _message(as_object(message, f"messages.{index}"), f"messages.{index}")
+        if not messages:
+            raise BadRequest("messages: at least one message is required")
+        tools = [] if fields.get("tools") is None else as_list(fields["tools"], "tools")
+        request = Request(
+            tuple(messages),
+            tuple(_tool(as_object(tool, f"tools.{index}"), f"tools.{index}") for index, tool in enumerate(tools)),
+            headers.get("x-claude-code-agent-id", ""),
+        )
+        return Asked(request, as_flag(fields.get("stream"), "stream"), as_text(fields.get("model"), "model"))
+
+    def reply(self, asked: Asked, answer: Answer, reply_id: str) -> dict[str, Json]:
+        """A Message object."""
+        message = _envelope(asked, reply_id)
+        message["content"] = list(_blocks(answer.message)) or [{"type": "text", "text": ""}]
+        message["stop_reason"] = _stop_reason(answer)
+        message["usage"] = _usage(answer.prompt_tokens, answer.sampled_tokens)
+        return message
+
+    def opening(self, asked: Asked, prompt_tokens: int, reply_id: str) -> bytes:
+        """``message_start``."""
+        return _event("message_start", message=_envelope(asked, reply_id) | {"usage": _usage(prompt_tokens, 0)})
+
+    def ping(self) -> bytes:
+        """``ping``."""
+        return _event("ping")
+
+    def events(self, asked: Asked, answer: Answer, reply_id: str) -> Iterator[bytes]:
+        """Content blocks, each whole, and the end of the message."""
+        for index, block in enumerate(_blocks(answer.message)):
+            yield from _block_events(index, block)
+        usage = _usage(answer.prompt_tokens, answer.sampled_tokens)
+        yield _event("message_delta", delta={"stop_reason": _stop_reason(answer), "stop_sequence": None}, usage=usage)
+        yield _event("message_stop")
+
+    def failure(self, problem: Problem, text: str) -> Failure:
+        """An error body with the status that Claude Code understands."""
+        status, kind = _FAILURES[problem]
+        return Failure(status, {"type": "error", "error": {"type": kind, "message": text}}, _ADVICE.get(problem, {}))
+
+    def failure_event(self, problem: Problem, text: str) -> bytes:
+        """An ``error`` event."""
+        return _event("error", error={"type": _FAILURES[problem][1], "message": text})
+
+    def count(self, tokens: int) -> dict[str, Json]:
+        """The body of ``count_tokens``."""
+        return {"input_tokens": tokens}
+
+
+def _system(value: Json) -> Iterator[Message]:
+    if value is None:
+        return
+    blocks: list[Json] = [{"type": "text", "text": value}] if isinstance(value, str) else as_list(value, "system")
+    for index, block in enumerate(blocks):
+        where = f"system.{index}"
+        text = as_text(as_object(block, where).get("text"), f"{where}.text")
+        if text.strip() and not text.startswith(_BILLING):
+            yield Message("system", text)
+
+
+def _message(fields: Mapping[str, Json], where: str) -> list[Message]:
+    role = fields.get("role")
+    content = fields.get("content")
+    blocks: list[Json] = [{"type": "text", "text": content}]
+    if not isinstance(content, str):
+        blocks = as_list(content, f"{where}.content")
+    read = [as_object(block, f"{where}.content.{index}") for index, block in enumerate(blocks)]
+    match role:
+        case "assistant":
+            return [_assistant(read, where)]
+        case "user":
+            return _user(read, where)
+        case "system":
+            return [Message("system", _text(read, where))]
+        case _:
+            raise BadRequest(f"{where}.role: expected user, assistant or system")
+
+
+def _assistant(blocks: list[Mapping[str, Json]], where: str) -> Message:
+    thoughts = [block for block in blocks if block.get("type") in {"thinking", "redacted_thinking"}]
+    calls = [block for block in blocks if block.get("type") == "tool_use"]
+    spoken = [block for block in blocks if block not in thoughts and block not in calls]
+    thinking = "".join(optional_text(block.get("thinking"), f"{where}.content.thinking") for block in thoughts)
+    return Message(
+        "assistant",
+        _text(spoken, where),
+        tuple(_tool_use(block, where) for block in calls),
+        reasoning=thinking if thoughts else None,
+    )
+
+
+def _tool_use(block: Mapping[str, Json], where: str) -> ToolCall:
+    return ToolCall(
+        as_text(block.get("id"), f"{where}.content.id"),
+        as_text(block.get("name"), f"{where}.content.name"),
+        as_object(block.get("input"), f"{where}.content.input"),
+    )
+
+
+def _user(blocks: list[Mapping[str, Json]], where: str) -> list[Message]:
+    results = [block for block in blocks if block.get("type") == "tool_result"]
+    said = [block for block in blocks if block.get("type") != "tool_result"]
+    messages = [_tool_result(block, where) for block in results]
+    text = _text(said, where)
+    if text or not messages:
+        messages.append(Message("user", text))
+    return messages
+
+
+def _tool_result(block: Mapping[str, Json], where: str) -> Message:
+    content = block.get("content")
+    if isinstance(content, list):
+        text = _text([as_object(part, f"{where}.content.content") for part in content], where)
+    else:
+        text = optional_text(content, f"{where}.content.content")
+    return Message("tool", text, tool_call_id=as_text(block.get("tool_use_id"), f"{where}.content.tool_use_id"))
+
+
+def _text(blocks: list[Mapping[str, Json]], where: str) -> str:
+    """Text blocks joined; a block that a text model cannot see is named in its place."""
+    parts = []
+    for block in blocks:
+        kind = as_text(block.get("type"), f"{where}.content.type")
+        parts.append(as_text(block.get("text"), f"{where}.content.text") if kind == "text" else f"[{kind}]")
+    return "".join(parts)
+
+
+def _tool(fields: Mapping[str, Json], where: str) -> Tool:
+    schema = fields.get("input_schema")
+    return Tool(
+        as_text(fields.get("name"), f"{where}.name"),
+        optional_text(fields.get("description"), f"{where}.description"),
+        {} if schema is None else as_object(schema, f"{where}.input_schema"),
+    )
+
+
+def _envelope(asked: Asked, reply_id: str) -> dict[str, Json]:
+    return {
+        "id": f"msg_{reply_id}",
+        "type": "message",
+        "role": "assistant",
+        "model": asked.model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+    }
+
+
+def _usage(prompt_tokens: int, sampled_tokens: int) -> dict[str, Json]:
+    return {
+        "input_tokens": prompt_tokens,
+        "output_tokens": sampled_tokens,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+    }
+
+
+def _stop_reason(answer: Answer) -> str:
+    if answer.message.tool_calls:
+        return "tool_use"
+    return "max_tokens" if answer.cut else "end_turn"
+
+
+def _blocks(message: Message) -> Iterator[dict[str, Json]]:
+    if message.reasoning is not None:
+        yield {"type": "thinking", "thinking": message.reasoning, "signature": ""}
+    if message.content:
+        yield {"type": "text", "text": message.content}
+    for call in message.tool_calls:
+        yield {"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.arguments)}
+
+
+def _block_events(index: int, block: dict[str, Json]) -> Iterator[bytes]:
+    deltas: list[dict[str, Json]]
+    match block["type"]:
+        case "thinking":
+            start = block | {"thinking": ""}
+            deltas = [
+                {"type": "thinking_delta", "thinking": block["thinking"]},
+                {"type": "signature_delta", "signature": block["signature"]},
+            ]
+        case "text":
+            start = block | {"text": ""}
+            deltas = [{"type": "text_delta", "text": block["text"]}]
+        case _:
+            start = block | {"input": {}}
+            deltas = [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
+    yield _event("content_block_start", index=index, content_block=start)
+    for delta in deltas:
+        yield _event("content_block_delta", index=index, delta=delta)
+    yield _event("content_block_stop", index=index)
+
+
+def _event(kind: str, **fields: Json) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()

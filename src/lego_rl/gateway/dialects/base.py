@@ -1,0 +1,108 @@
+"""What a wire format has to provide. Everything that differs between protocols is behind this interface."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from lego_rl.gateway.tree import Request
+from lego_rl.messages import Json, Message
+
+type Problem = Literal["bad_request", "too_large", "context", "overloaded", "internal"]
+"""Why a request gets no answer. ``bad_request``: it breaks the protocol. ``too_large``: its body is over the limit.
+``context``: the prompt does not fit. ``overloaded``: transient, to be tried again. ``internal``: a fault of this side,
+which no retry mends."""
+
+
+class BadRequest(Exception):
+    """A body that breaks the protocol; the text says where."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request body, read.
+
+    Attributes:
+        request: What to answer.
+        stream: Whether as a stream of events.
+        model: Model name to echo.
+        stream_usage: Whether the stream should report usage.
+    """
+
+    request: Request
+    stream: bool
+    model: str
+    stream_usage: bool = True
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer on its way to the harness.
+
+    Attributes:
+        message: What the policy (or, at the end of a budget, the gateway) says.
+        cut: Whether the token limit ended it.
+        prompt_tokens: Tokens of the whole prompt.
+        sampled_tokens: Tokens sampled; 0 where the gateway itself answers.
+    """
+
+    message: Message
+    cut: bool
+    prompt_tokens: int
+    sampled_tokens: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A protocol's own way to say a `Problem`."""
+
+    status: int
+    body: dict[str, Json]
+    headers: Mapping[str, str]
+
+
+class Dialect(Protocol):
+    """One wire format.
+
+    Attributes:
+        completion_path: Path of the endpoint that samples, below the session.
+        count_path: Path of the endpoint that counts tokens, if the protocol has one.
+    """
+
+    completion_path: str
+    count_path: str | None
+
+    def read(self, body: Json, headers: Mapping[str, str]) -> Asked:
+        """Read a request body.
+
+        Raises:
+            BadRequest: It breaks the protocol.
+        """
+        ...
+
+    def reply(self, asked: Asked, answer: Answer, reply_id: str) -> dict[str, Json]:
+        """The body of an answer that is not streamed."""
+        ...
+
+    def opening(self, asked: Asked, prompt_tokens: int, reply_id: str) -> bytes:
+        """First events of a stream, written before anything was sampled."""
+        ...
+
+    def ping(self) -> bytes:
+        """Keeps a stream alive and means nothing."""
+        ...
+
+    def events(self, asked: Asked, answer: Answer, reply_id: str) -> Iterator[bytes]:
+        """The rest of a stream."""
+        ...
+
+    def failure(self, problem: Problem, text: str) -> Failure:
+        """The answer to a request that gets none."""
+        ...
+
+    def failure_event(self, problem: Problem, text: str) -> bytes:
+        """The same, in a stream that has begun."""
+        ...
+
+    def count(self, tokens: int) -> dict[str, Json]:
+        """The body that answers a count of prompt tokens."""
+        ...

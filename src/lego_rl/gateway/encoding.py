@@ -1,0 +1,128 @@
+"""Text of a chat template to token ids, where only the template itself can speak added tokens.
+
+Invariant: text that came from a message (a file, a tool's output, an argument) never becomes an added token such as
+``<|im_end|>`` or ``<tool_call>``, whatever it spells. Text without such spellings is encoded as the tokenizer would.
+
+How: `Encoder.quote` breaks every spelling of an added token in message text with a Unicode noncharacter before the
+template sees it; `Encoder.encode` splits the rendered text at the added tokens that are still whole (the template's
+own), removes the quoting and encodes each fragment between them with the tokenizer's model alone. So a piece is a
+maximal run of text between two added tokens of the template, and piece boundaries are token boundaries, as they are in
+the tokenizers library.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from lego_rl.errors import TemplateError
+
+_ESCAPE = "\ufdd0"
+"""A noncharacter (Unicode 23.7): never part of interchanged text, and neither whitespace nor escaped by ``tojson``."""
+_LITERAL = _ESCAPE + "0"
+_BREAK = _ESCAPE + "1"
+MARK = _ESCAPE + "2"
+"""A marker that quoted text cannot contain, for `template` to find a place in what it rendered."""
+
+_CACHED_LENGTH = 512
+
+
+class Encoder:
+    """A tokenizer whose added tokens are out of reach of message text.
+
+    Args:
+        tokenizer_json: Content of a ``tokenizer.json`` of the tokenizers library.
+
+    Raises:
+        TemplateError: The file cannot be read, or an added token needs rules that this encoder does not have.
+    """
+
+    def __init__(self, tokenizer_json: str) -> None:
+        try:
+            spec = json.loads(tokenizer_json)
+            self._full = Tokenizer.from_str(tokenizer_json)
+            added = {token["content"]: int(token["id"]) for token in spec["added_tokens"]}
+            odd = [t["content"] for t in spec["added_tokens"] if _needs_rules(t)]
+            spec["added_tokens"] = []
+            spec["post_processor"] = None
+            self._model = Tokenizer.from_str(json.dumps(spec))
+        except Exception as error:  # the library has no exception of its own for a bad file
+            raise TemplateError(
+                f"tokenizer.json cannot be read ({error})", "save the policy's tokenizer again"
+            ) from error
+        if odd:
+            raise TemplateError(
+                f"added tokens of one character, or that strip or match whole words, are not supported: {odd}",
+                "save the tokenizer with lstrip, rstrip and single_word off",
+            )
+        if not added:
+            raise TemplateError(
+                "the tokenizer has no added tokens", "add the chat template's turn markers as added tokens"
+            )
+        self._added = added
+        names = sorted(added, key=len, reverse=True)
+        alternatives = "|".join(map(re.escape, names))
+        self._split = re.compile(f"({alternatives})")
+        # One character at a time, so that overlapping spellings are all broken; a spelling cut off by the end of the
+        # text is broken too, for the template's next characters could complete it.
+        cut = {name[:size] for name in names for size in range(1, len(name))}
+        endings = "|".join(map(re.escape, sorted(cut, key=len, reverse=True)))
+        self._spelling = re.compile(f"(?=(?:{alternatives})|(?:{endings})\\Z)(.)", re.DOTALL)
+        self._first = re.compile("[" + re.escape("".join({name[0] for name in names})) + _ESCAPE + "\ud800-\udfff]")
+        self._encode_long = lru_cache(maxsize=64)(self._encode_fragment)
+        self._check_model()
+
+    def _check_model(self) -> None:
+        reachable = [name for name, token in self._added.items() if token in self._encode_fragment(name)]
+        if reachable:
+            raise TemplateError(
+                f"the tokenizer's model spells added tokens without their rule: {reachable}",
+                "remove these tokens from the model's vocabulary or its merges",
+            )
+
+    def id_of(self, token: str) -> int:
+        """Id of an added token; `KeyError` if it is none."""
+        return self._added[token]
+
+    def leading_token(self, rendered: str) -> str | None:
+        """The added token that `rendered` starts with, if it does."""
+        found = self._split.match(rendered)
+        return found.group(0) if found else None
+
+    def quote(self, text: str) -> str:
+        """Message text, safe to be rendered: no spelling of an added token is whole. `encode` undoes it.
+
+        Lone surrogates, which no encoding of text can hold, become U+FFFD.
+        """
+        if not self._first.search(text):
+            return text
+        text = re.sub("[\ud800-\udfff]", "\ufffd", text).replace(_ESCAPE, _LITERAL)
+        return self._spelling.sub(lambda found: found.group(1) + _BREAK, text)
+
+    def encode(self, rendered: str) -> list[int]:
+        """Ids of a rendered template; quoted spellings are encoded as the text they are."""
+        ids: list[int] = []
+        for index, piece in enumerate(self._split.split(rendered)):
+            if index % 2:
+                ids.append(self._added[piece])
+            elif piece:
+                fragment = piece.replace(_BREAK, "").replace(_LITERAL, _ESCAPE) if _ESCAPE in piece else piece
+                ids.extend(
+                    self._encode_long(fragment) if len(fragment) >= _CACHED_LENGTH else self._encode_fragment(fragment)
+                )
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids, added tokens included; bytes that are no UTF-8 become U+FFFD."""
+        text: str = self._full.decode(list(ids), skip_special_tokens=False)
+        return text
+
+    def _encode_fragment(self, text: str) -> tuple[int, ...]:
+        return tuple(self._model.encode(text, add_special_tokens=False).ids)
+
+
+def _needs_rules(token: dict[str, Any]) -> bool:
+    return bool(len(token["content"]) < 2 or token["lstrip"] or token["rstrip"] or token["single_word"])

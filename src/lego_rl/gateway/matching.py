@@ -1,0 +1,73 @@
+"""Is what a harness sends back the turn that was sampled? Cosmetic differences say yes, rewrites say no.
+
+Harnesses parse a turn and write it again. Seen in real runs: arguments re-ordered, re-serialised or filled with the
+schema's defaults, 2000.0 as 2000, "[1]" as [1], reasoning dropped, white space around the content dropped. All of these
+are the same turn, whose sampled ids stay. A call that is gone, or an argument that means something else, is a rewrite.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from lego_rl.messages import Json, Message, Tool, ToolCall
+
+
+def same_message(known: Message, sent: Message, tools: Sequence[Tool]) -> bool:
+    """Whether `sent` is `known` again. Only assistants' messages can differ at all."""
+    if known.role != "assistant" or sent.role != "assistant":
+        return known == sent
+    return (
+        known.content.strip() == sent.content.strip()
+        and _same_reasoning(known.reasoning, sent.reasoning)
+        and len(known.tool_calls) == len(sent.tool_calls)
+        and all(_same_call(*pair, tools) for pair in zip(known.tool_calls, sent.tool_calls, strict=True))
+    )
+
+
+def _same_reasoning(known: str | None, sent: str | None) -> bool:
+    return sent is None or sent.strip() in {"", (known or "").strip()}
+
+
+def _same_call(known: ToolCall, sent: ToolCall, tools: Sequence[Tool]) -> bool:
+    # Ids are unique in a session, so the same id is the same call; its name may be a new one for the same tool.
+    if known.id != sent.id:
+        return False
+    if any(
+        not _same_value(value, sent.arguments[key]) for key, value in known.arguments.items() if key in sent.arguments
+    ):
+        return False
+    lost = [value for key, value in known.arguments.items() if key not in sent.arguments]
+    added = {key: value for key, value in sent.arguments.items() if key not in known.arguments}
+    return all(value is None for value in lost) and _are_defaults(added, known.name, tools)
+
+
+def _are_defaults(added: Mapping[str, Json], name: str, tools: Sequence[Tool]) -> bool:
+    if not added:
+        return True
+    schema = next((tool.parameters for tool in tools if tool.name == name), {})
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, Mapping) else {}
+    return all(value is None or _is_default(value, known.get(key)) for key, value in added.items())
+
+
+def _is_default(value: Json, schema: Json) -> bool:
+    return isinstance(schema, Mapping) and "default" in schema and _same_value(schema["default"], value)
+
+
+def _same_value(known: Json, sent: Json) -> bool:
+    if isinstance(known, bool) or isinstance(sent, bool):
+        return known is sent or (isinstance(known, str) and known.strip().lower() == str(sent).lower())
+    if isinstance(known, Mapping) and isinstance(sent, Mapping):
+        return known.keys() == sent.keys() and all(_same_value(value, sent[key]) for key, value in known.items())
+    if isinstance(known, list) and isinstance(sent, list):
+        return len(known) == len(sent) and all(map(_same_value, known, sent))
+    if isinstance(known, str) and not isinstance(sent, str):
+        return _parsed(known) == sent
+    return known == sent
+
+
+def _parsed(text: str) -> Json:
+    try:
+        value: Json = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value

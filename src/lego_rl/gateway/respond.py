@@ -1,0 +1,116 @@
+"""One HTTP request from its body to its last byte, the same for every dialect.
+
+Invariant: a call counts as written only after the last byte of its response went out without an error.
+"""
+
+import asyncio
+import json
+import uuid
+
+from aiohttp import web
+
+from lego_rl.engine.protocol import EngineError
+from lego_rl.errors import CaptureError, TemplateError
+from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Dialect, Problem
+from lego_rl.gateway.session import ContextOverflow, Exchange, Session
+from lego_rl.messages import Json
+
+_HEAD_START_SECONDS = 0.05
+"""How long a stream's headers wait: a failure of the engine that is there at once gets a status of its own."""
+
+_UNANSWERED = (BadRequest, ContextOverflow, TemplateError, EngineError, CaptureError, web.HTTPRequestEntityTooLarge)
+
+
+class Responder:
+    """Answers requests of a session.
+
+    Args:
+        ping_seconds: Between two signs of life on a stream that waits for the engine.
+    """
+
+    def __init__(self, ping_seconds: float) -> None:
+        self._ping_seconds = ping_seconds
+
+    async def complete(self, http: web.Request, dialect: Dialect, session: Session) -> web.StreamResponse:
+        """Answer a request for a completion."""
+        try:
+            asked = dialect.read(await _body(http), http.headers)
+            exchange = session.admit(asked.request)
+            work = asyncio.ensure_future(exchange.answer())
+            try:
+                return await self._respond(http, dialect, asked, exchange, work)
+            finally:
+                work.cancel()
+        except _UNANSWERED as error:
+            return _failed(dialect, error)
+
+    async def count(self, http: web.Request, dialect: Dialect, session: Session) -> web.StreamResponse:
+        """Answer a request for the number of prompt tokens."""
+        try:
+            asked = dialect.read(await _body(http), http.headers)
+            return web.json_response(dialect.count(session.count(asked.request)))
+        except _UNANSWERED as error:
+            return _failed(dialect, error)
+
+    async def _respond(
+        self, http: web.Request, dialect: Dialect, asked: Asked, exchange: Exchange, work: "asyncio.Future[Answer]"
+    ) -> web.StreamResponse:
+        if asked.stream:
+            await asyncio.wait({work}, timeout=_HEAD_START_SECONDS)
+            if work.done():
+                work.result()  # a failure that is there at once gets its own status
+            return await self._stream(http, dialect, asked, exchange, work)
+        response = web.json_response(dialect.reply(asked, await work, uuid.uuid4().hex))
+        await response.prepare(http)
+        await response.write_eof()
+        exchange.written()
+        return response
+
+    async def _stream(
+        self, http: web.Request, dialect: Dialect, asked: Asked, exchange: Exchange, work: "asyncio.Future[Answer]"
+    ) -> web.StreamResponse:
+        reply_id = uuid.uuid4().hex
+        response = web.StreamResponse(headers={"content-type": "text/event-stream", "cache-control": "no-cache"})
+        await response.prepare(http)
+        await response.write(dialect.opening(asked, exchange.prompt_tokens, reply_id))
+        while not work.done():
+            await asyncio.wait({work}, timeout=self._ping_seconds)
+            if not work.done():
+                await response.write(dialect.ping())
+        try:
+            answer = work.result()
+        except (EngineError, CaptureError) as error:
+            await response.write(dialect.failure_event(_problem(error), str(error)))
+            await response.write_eof()
+            return response
+        await response.write(b"".join(dialect.events(asked, answer, reply_id)))
+        await response.write_eof()
+        exchange.written()
+        return response
+
+
+async def _body(http: web.Request) -> Json:
+    try:
+        body: Json = json.loads(await http.read())
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"body: no JSON ({error})") from error
+    return body
+
+
+def _problem(error: Exception) -> Problem:
+    match error:
+        case BadRequest() | TemplateError():
+            return "bad_request"
+        case web.HTTPRequestEntityTooLarge():
+            return "too_large"
+        case ContextOverflow():
+            return "context"
+        case EngineError():
+            return "overloaded"
+        case _:
+            return "internal"
+
+
+def _failed(dialect: Dialect, error: Exception) -> web.Response:
+    failure = dialect.failure(_problem(error), str(error))
+    return web.json_response(failure.body, status=failure.status, headers=failure.headers)

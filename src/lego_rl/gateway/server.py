@@ -1,0 +1,151 @@
+"""The gateway's HTTP side: one listener a trial, every dialect below one unguessable path.
+
+Invariant: a listener answers for its own session and for nothing else, so a sandbox cannot reach another trial even
+with its secret. Streams get their headers at once and a ping every few seconds; a client that is gone aborts its call.
+"""
+
+import asyncio
+import secrets
+import socket
+from dataclasses import dataclass, field
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from lego_rl.engine.protocol import Engine
+from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.dialects import DIALECTS
+from lego_rl.gateway.dialects.base import Dialect
+from lego_rl.gateway.respond import Responder
+from lego_rl.gateway.session import Session
+from lego_rl.gateway.template import ChatTemplate
+from lego_rl.gateway.tool_calls import ToolCallParser
+from lego_rl.gateway.trajectory import Trajectory
+from lego_rl.messages import Json
+
+_BODY_LIMIT = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A socket that answers for one session until it is closed."""
+
+    _runner: web.AppRunner = field(repr=False)
+
+    async def close(self) -> None:
+        """Stop listening and drop the open connections."""
+        await self._runner.cleanup()
+
+
+class Gateway:
+    """Opens sessions and serves them.
+
+    Args:
+        engine: Samples from the policy.
+        template: The policy's chat template.
+        parser: Of the policy's tool-call format.
+        model: Model name that ``/v1/models`` lists; requests may name any.
+        ping_seconds: Between two signs of life on a stream that waits for the engine.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        template: ChatTemplate,
+        parser: ToolCallParser,
+        *,
+        model: str = "policy",
+        ping_seconds: float = 3.0,
+    ) -> None:
+        self._engine = engine
+        self._template = template
+        self._parser = parser
+        self._model = model
+        self._ping_seconds = ping_seconds
+
+    def open(self, budget: Budget, *, temperature: float, seed: int | None = None) -> Session:
+        """Start a session; its address is `Session.path`.
+
+        Args:
+            budget: What the trial may spend.
+            temperature: Of every call, whatever the harness asks for.
+            seed: Makes the session's sampling reproducible.
+        """
+        return Session(self._engine, self._template, self._parser, budget=budget, temperature=temperature, seed=seed)
+
+    async def serve(self, sock: socket.socket, session: Session) -> Listener:
+        """Answer for `session` on a bound socket, which may live in another network namespace."""
+        app = _application(session, Responder(self._ping_seconds), self._model)
+        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+        await runner.setup()
+        await web.SockSite(runner, sock).start()
+        return Listener(runner)
+
+    async def close(self, session: Session) -> Trajectory:
+        """End a session and return what was captured.
+
+        Raises:
+            CaptureError: A call contradicted itself; nothing of the trial can be trusted.
+        """
+        trajectory = session.close()
+        await asyncio.sleep(0)  # let the aborted calls end before the engine is asked for anything else
+        return trajectory
+
+
+def _application(session: Session, responder: Responder, model: str) -> web.Application:
+    app = web.Application(client_max_size=_BODY_LIMIT, middlewares=[_own_session(session)])
+    base = "/s/{secret}"
+    for dialect in DIALECTS:
+        _add_dialect(app, base, dialect, session, responder)
+
+    async def models(_: web.Request) -> web.Response:
+        return web.json_response(_models(model))
+
+    async def alive(_: web.Request) -> web.Response:
+        return web.Response()
+
+    app.router.add_get(f"{base}/v1/models", models)
+    app.router.add_head(base, alive)
+    app.router.add_head(base + "/{rest:.*}", alive)
+    return app
+
+
+def _add_dialect(app: web.Application, base: str, dialect: Dialect, session: Session, responder: Responder) -> None:
+    async def complete(request: web.Request) -> web.StreamResponse:
+        return await responder.complete(request, dialect, session)
+
+    async def count(request: web.Request) -> web.StreamResponse:
+        return await responder.count(request, dialect, session)
+
+    app.router.add_post(base + dialect.completion_path, complete)
+    if dialect.count_path is not None:
+        app.router.add_post(base + dialect.count_path, count)
+
+
+def _own_session(session: Session) -> Middleware:
+    own = session.secret.encode()
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        # In constant time, and the same bare answer for a wrong secret as for a wrong path.
+        parts = request.path.split("/", 3)
+        given = parts[2] if len(parts) > 2 and parts[1] == "s" else ""
+        if not secrets.compare_digest(given.encode(), own) or isinstance(request.match_info.http_exception, Exception):
+            return web.Response(status=404)
+        return await handler(request)
+
+    return check
+
+
+def _models(model: str) -> dict[str, Json]:
+    """One listing that the clients of every dialect can read."""
+    entry: dict[str, Json] = {
+        "id": model,
+        "object": "model",
+        "type": "model",
+        "display_name": model,
+        "owned_by": "lego-rl",
+        "created": 0,
+        "created_at": "1970-01-01T00:00:00Z",
+    }
+    return {"object": "list", "data": [entry], "has_more": False, "first_id": model, "last_id": model}

@@ -1,0 +1,272 @@
+"""One trial: its conversations behind one secret, its budget, and the calls in flight.
+
+Invariant: everything the engine was asked, and everything it answered, is in the token tree before the harness hears of
+it. Budgets and sampling are the session's; nothing in a request changes them.
+"""
+
+import asyncio
+import hashlib
+import secrets
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from lego_rl.engine.protocol import Engine, EngineError, Sampling
+from lego_rl.errors import CaptureError
+from lego_rl.gateway.accounting import trajectory_of
+from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.dialects.base import Answer
+from lego_rl.gateway.roles import role_of
+from lego_rl.gateway.template import ChatTemplate
+from lego_rl.gateway.tool_calls import ToolCallParser
+from lego_rl.gateway.trajectory import Trajectory
+from lego_rl.gateway.tree import Call, Position, Request, TokenTree
+from lego_rl.gateway.turn import read_turn
+from lego_rl.messages import Message
+
+_FAREWELL = "The budget of this session is used up. This is the end of the session."
+
+
+class ContextOverflow(Exception):
+    """The prompt leaves no room to answer within the context budget."""
+
+    def __init__(self, prompt_tokens: int, limit: int) -> None:
+        super().__init__(f"prompt is too long: {prompt_tokens} tokens > {limit} maximum")
+
+
+class Exchange:
+    """One request that is being answered.
+
+    A newer request for the same thing cancels the older one's model call; the older request, where its client still
+    waits, then gets the newer one's answer.
+    """
+
+    def __init__(self, prompt_tokens: int) -> None:
+        self.prompt_tokens = prompt_tokens
+        self.call: Call | None = None
+        self._task: asyncio.Task[Answer] | None = None
+        self._successor: Exchange | None = None
+        self._waiting = 0
+
+    def start(self, task: "asyncio.Task[Answer]", call: Call | None) -> None:
+        """Attach the work."""
+        self._task = task
+        self.call = call
+
+    def supersede(self, newer: "Exchange") -> None:
+        """Cancel this exchange's work in favour of `newer`."""
+        self._successor = newer
+        self.abort()
+
+    def abort(self) -> None:
+        """Cancel the work."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def answer(self) -> Answer:
+        """Wait for the answer. Cancelling the last one who waits aborts the generation.
+
+        Raises:
+            EngineError: The engine failed; the request may be tried again.
+            CaptureError: The engine's answer contradicts itself.
+        """
+        current = self
+        while True:
+            if current._task is None:
+                raise RuntimeError("the exchange was never started")
+            current._waiting += 1
+            try:
+                await asyncio.wait({current._task})
+            finally:
+                current._waiting -= 1
+                if not current._waiting and not current._task.done():
+                    current.abort()
+            if current._successor is None:
+                return current._task.result()
+            current = current._successor
+
+    def written(self) -> None:
+        """The response was fully written."""
+        current = self
+        while current._successor is not None:
+            current = current._successor
+        if current.call is not None:
+            current.call.written = True
+
+
+class Session:
+    """One trial's conversations.
+
+    Args:
+        engine: Samples.
+        template: The policy's chat template.
+        parser: Of the policy's tool-call format.
+        budget: What the trial may spend.
+        temperature: Of every call.
+        seed: Makes the trial's sampling reproducible; ``None`` leaves it to the engine.
+
+    Attributes:
+        path: ``/s/<secret>``, below which the session answers.
+        budget: What the trial may spend.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        template: ChatTemplate,
+        parser: ToolCallParser,
+        *,
+        budget: Budget,
+        temperature: float,
+        seed: int | None,
+    ) -> None:
+        self.secret = secrets.token_urlsafe(32)
+        self.path = f"/s/{self.secret}"
+        self.budget = budget
+        self._engine = engine
+        self._template = template
+        self._parser = parser
+        self._temperature = temperature
+        self._seed = seed
+        self._tree = TokenTree(template)
+        self._flights: dict[Call, Exchange] = {}
+        self._asked: Counter[bytes] = Counter()
+        self._refused: Counter[str] = Counter()
+        self._budget_hit: str | None = None
+        self._deadline: float | None = None
+        self._tool_calls = 0
+        self._fault: CaptureError | None = None
+        self._closed = False
+
+    def admit(self, request: Request) -> Exchange:
+        """Take a request: render it, and start the model call unless a budget is used up.
+
+        Raises:
+            ContextOverflow: The prompt leaves no room for an answer.
+            TemplateError: The template refuses the conversation.
+            CaptureError: An earlier call of this session contradicted itself.
+        """
+        if self._fault is not None:
+            raise self._fault
+        if self._deadline is None:
+            self._deadline = time.monotonic() + self.budget.wall_clock_sec
+        position = self._tree.locate(request)
+        exchange = Exchange(position.prompt_length)
+        used_up = self._used_up()
+        if used_up is not None:
+            exchange.start(asyncio.ensure_future(self._farewell(used_up, exchange)), None)
+            return exchange
+        if position.prompt_length >= self.budget.context_tokens:
+            self._end("context")
+            raise ContextOverflow(position.prompt_length, self.budget.context_tokens)
+        call = self._tree.begin(position, role_of(position, self._tree.roots))
+        task = asyncio.ensure_future(self._sample(call, position, request, exchange))
+        task.add_done_callback(lambda done: self._landed(done, call))
+        exchange.start(task, call)
+        for twin in self._tree.twins(call):
+            if twin in self._flights:
+                self._refused["superseded"] += 1
+                self._flights.pop(twin).supersede(exchange)
+        self._flights[call] = exchange
+        return exchange
+
+    def count(self, request: Request) -> int:
+        """Prompt tokens that `request` would have.
+
+        Raises:
+            TemplateError: The template refuses the conversation.
+        """
+        return self._tree.locate(request).prompt_length
+
+    def close(self) -> Trajectory:
+        """End the session: abort what is in flight and build what was captured.
+
+        Raises:
+            CaptureError: A call contradicted itself; nothing of the trial can be trusted.
+        """
+        self._closed = True
+        for exchange in self._flights.values():
+            exchange.abort()
+        if self._fault is not None:
+            raise self._fault
+        return trajectory_of(self._tree, self._budget_hit, self._refused)
+
+    def _used_up(self) -> str | None:
+        if self._closed:
+            return "closed"
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            return "wall_clock"
+        if len(self._tree.calls) + len(self._flights) >= self.budget.turns:
+            return "turns"
+        return None
+
+    def _end(self, reason: str) -> None:
+        self._refused[reason] += 1
+        if reason != "closed" and self._budget_hit is None:
+            self._budget_hit = reason
+
+    async def _farewell(self, reason: str, exchange: Exchange) -> Answer:
+        """A plain last turn: every harness takes an answer without a tool call as the end of its run."""
+        self._end(reason)
+        return Answer(Message("assistant", _FAREWELL), False, exchange.prompt_tokens, 0)
+
+    async def _sample(self, call: Call, position: Position, request: Request, exchange: Exchange) -> Answer:
+        prompt_ids = call.prompt_ids()
+        known = position.parent.length - 1 if position.parent else 0
+        try:
+            async with asyncio.timeout(self._remaining()) as limit:
+                sample = await self._engine.generate(prompt_ids, self._sampling(prompt_ids), routes_from=known)
+        except TimeoutError:
+            if limit.expired():
+                return await self._farewell("wall_clock", exchange)
+            raise
+        turn = read_turn(
+            self._template.decode(sample.token_ids),
+            self._parser,
+            request.tools,
+            self._new_tool_call_id,
+            in_reasoning=self._template.opens_reasoning,
+        )
+        try:
+            self._tree.finish(call, sample, turn, prompt_ids)
+        except CaptureError as fault:
+            self._fault = fault
+            raise
+        return Answer(turn.message, sample.finish_reason == "length", len(prompt_ids), len(sample.token_ids))
+
+    def _landed(self, task: "asyncio.Task[Answer]", call: Call) -> None:
+        """Whatever became of the work: a call without an answer leaves the tree, and why is counted."""
+        superseded = self._flights.pop(call, None) is None
+        if call.recording is not None:
+            return
+        self._tree.discard(call)
+        if task.cancelled():
+            if not superseded and not self._closed:
+                self._refused["client_gone"] += 1
+        elif isinstance(task.exception(), EngineError):
+            self._refused["engine_error"] += 1
+
+    def _remaining(self) -> float | None:
+        return None if self._deadline is None else self._deadline - time.monotonic()
+
+    def _sampling(self, prompt_ids: Sequence[int]) -> Sampling:
+        room = self.budget.context_tokens - len(prompt_ids)
+        return Sampling(
+            temperature=self._temperature,
+            max_tokens=min(self.budget.output_tokens, room),
+            stop_token_ids=self._template.stop_token_ids,
+            seed=None if self._seed is None else self._call_seed(self._seed, prompt_ids),
+        )
+
+    def _call_seed(self, seed: int, prompt_ids: Sequence[int]) -> int:
+        """Depends on the prompt and how often it was asked, not on the order in which concurrent calls arrive."""
+        prompt = hashlib.blake2b(np.array(prompt_ids, np.int32).tobytes(), digest_size=16).digest()
+        self._asked[prompt] += 1
+        key = f"{seed} {self._asked[prompt]} ".encode() + prompt
+        return int.from_bytes(hashlib.blake2b(key, digest_size=7).digest())
+
+    def _new_tool_call_id(self) -> str:
+        self._tool_calls += 1
+        return f"call_{self._tool_calls:06d}"

@@ -1,0 +1,212 @@
+"""Messages to token ids by a policy's own chat template, rendering only what is new.
+
+Invariant: the prompt of a call is the concatenation of context blocks and sampled turns. A sampled turn is its ids,
+verbatim; a context block is what the template renders between two sampled turns (or before the first), ends with the
+generation prompt, and starts with the end-of-turn token unless the turn before it sampled that token itself.
+So extending a conversation never renders, and never tokenises, what is already there.
+
+For a template that renders each turn independently of the later ones this equals the one-shot rendering whenever
+the sampled ids are the tokenizer's own spelling. A template that drops reasoning from earlier turns differs in exactly
+that: the policy's turn stays in its context as it was sampled.
+
+Conversations are made to fit what templates accept: system messages at the front become one, joined by a blank line;
+a system message further back becomes a user message, in its place.
+"""
+
+import datetime
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import jinja2
+from jinja2 import nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from lego_rl.errors import TemplateError
+from lego_rl.gateway.encoding import MARK, Encoder
+from lego_rl.messages import Json, Message, Tool
+
+_RENDER_DATE = datetime.datetime(2025, 1, 1)
+"""What ``strftime_now`` answers: a prompt must not depend on the day on which it was rendered."""
+
+
+class ChatTemplate:
+    """A tokenizer and a chat template.
+
+    Args:
+        encoder: The tokenizer.
+        source: Jinja source of the template, in the dialect of Hugging Face ``apply_chat_template``.
+        variables: Extra variables of the template, such as ``enable_thinking``.
+        extra_stops: Ids that end a turn besides the template's end-of-turn token.
+
+    Attributes:
+        end_of_turn: Id of the added token that the template writes after an assistant's text.
+        stop_token_ids: Ids at which sampling has to end.
+        opens_reasoning: Whether the generation prompt leaves a ``<think>`` block open.
+
+    Raises:
+        TemplateError: The template does not compile, or does not end a turn with an added token.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        source: str,
+        *,
+        variables: Mapping[str, Json] | None = None,
+        extra_stops: Sequence[int] = (),
+    ) -> None:
+        self._encoder = encoder
+        self._variables = dict(variables or {})
+        try:
+            self._template = _environment().from_string(source)
+        except jinja2.TemplateError as error:
+            raise TemplateError(f"the chat template does not compile ({error})", "mend chat_template.jinja") from error
+        self._stub = [{"role": "user", "content": "-"}, {"role": "assistant", "content": MARK}]
+        after = self._after_stub([])
+        token = encoder.leading_token(after)
+        if token is None:
+            raise TemplateError(
+                f"the chat template ends an assistant's turn with {after[:20]!r}, which is no added token",
+                "add the template's end-of-turn marker to the tokenizer as an added token",
+            )
+        self.end_of_turn = encoder.id_of(token)
+        self.stop_token_ids = tuple(dict.fromkeys((self.end_of_turn, *extra_stops)))
+        self.opens_reasoning = after.rstrip().endswith("<think>")
+
+    @classmethod
+    def load(cls, directory: Path, *, variables: Mapping[str, Json] | None = None) -> "ChatTemplate":
+        """Read a policy's ``tokenizer.json``, ``chat_template.jinja`` and, of ``generation_config.json``, the stop ids.
+
+        Raises:
+            TemplateError: A file is missing or cannot be used.
+        """
+        texts = []
+        for name in ("tokenizer.json", "chat_template.jinja"):
+            path = directory / name
+            if not path.is_file():
+                raise TemplateError(f"{directory} has no {name}", "name a Hugging Face policy directory that has one")
+            texts.append(path.read_text(encoding="utf-8"))
+        generation = directory / "generation_config.json"
+        stops = json.loads(generation.read_text(encoding="utf-8")).get("eos_token_id") if generation.is_file() else None
+        extra = [stops] if isinstance(stops, int) else list(stops or ())
+        return cls(Encoder(texts[0]), texts[1], variables=variables, extra_stops=extra)
+
+    def opening(self, messages: Sequence[Message], tools: Sequence[Tool]) -> list[int]:
+        """Ids of the first context block: tools, system prompt, messages and generation prompt.
+
+        Raises:
+            TemplateError: The template refuses the conversation.
+        """
+        offered = [self._quote(_tool_spec(tool)) for tool in tools] or None
+        return self._encoder.encode(self._render(self._prepare(messages), offered))
+
+    def continuation(self, messages: Sequence[Message], *, after: int) -> list[int]:
+        """Ids of a further context block.
+
+        Args:
+            messages: What came since the last sampled turn.
+            after: Last id of that turn; the end-of-turn token is written only if it is another one.
+
+        Raises:
+            TemplateError: The template refuses the messages.
+        """
+        prepared = [self._quote(_message_spec(_demote(message))) for message in messages]
+        ids = self._encoder.encode(self._after_stub(prepared))
+        return ids[1:] if after == self.end_of_turn else ids
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Text of a sampled turn, without the stop token that ends it."""
+        ids = token_ids[:-1] if len(token_ids) and token_ids[-1] in self.stop_token_ids else token_ids
+        return self._encoder.decode(ids)
+
+    def _prepare(self, messages: Sequence[Message]) -> list[Any]:
+        front = next((index for index, message in enumerate(messages) if message.role != "system"), len(messages))
+        system = "\n\n".join(message.content for message in messages[:front])
+        head = [Message("system", system)] if front else []
+        return [self._quote(_message_spec(m)) for m in (*head, *map(_demote, messages[front:]))]
+
+    def _after_stub(self, prepared: list[Any]) -> str:
+        rendered = self._render([*self._stub, *prepared], None)
+        _, mark, after = rendered.partition(MARK)
+        if not mark or MARK in after:
+            raise TemplateError(
+                "the chat template does not write an assistant's content once, as it is",
+                "use a template that renders every assistant turn verbatim",
+            )
+        return after
+
+    def _render(self, messages: list[Any], tools: list[Any] | None) -> str:
+        try:
+            return self._template.render(messages=messages, tools=tools, add_generation_prompt=True, **self._variables)
+        except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
+            raise TemplateError(f"the chat template refuses this conversation: {error}") from error
+
+    def _quote(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._encoder.quote(value)
+        if isinstance(value, Mapping):
+            return {self._encoder.quote(key): self._quote(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._quote(item) for item in value]
+        return value
+
+
+def _demote(message: Message) -> Message:
+    return Message("user", message.content) if message.role == "system" else message
+
+
+def _message_spec(message: Message) -> dict[str, Any]:
+    spec: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.reasoning is not None:
+        spec["reasoning_content"] = message.reasoning
+    if message.tool_call_id is not None:
+        spec["tool_call_id"] = message.tool_call_id
+    if message.tool_calls:
+        spec["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": dict(call.arguments)}}
+            for call in message.tool_calls
+        ]
+    return spec
+
+
+def _tool_spec(tool: Tool) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"type": "function", "function": function}
+
+
+class _GenerationTag(Extension):
+    """The ``{% generation %}`` block of training templates: its body, as if the tag were not there."""
+
+    tags = {"generation"}  # noqa: RUF012 - jinja2 declares it so
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    """The helpers that ``apply_chat_template`` of the transformers library gives to templates."""
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols]
+    )
+
+    def raise_exception(message: str) -> NoReturn:
+        raise jinja2.TemplateError(message)
+
+    def tojson(
+        value: Any,
+        ensure_ascii: bool = False,
+        indent: int | None = None,
+        separators: tuple[str, str] | None = None,
+        sort_keys: bool = False,
+    ) -> str:
+        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+    environment.filters["tojson"] = tojson
+    environment.globals["raise_exception"] = raise_exception
+    environment.globals["strftime_now"] = _RENDER_DATE.strftime
+    return environment

@@ -1,0 +1,38 @@
+"""What every tool-call parser takes and gives."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from lego_rl.messages import Json, Tool
+
+
+@dataclass(frozen=True)
+class ParsedCall:
+    """A well-formed call, not yet given an id."""
+
+    name: str
+    arguments: Mapping[str, Json]
+
+
+@dataclass(frozen=True)
+class ParsedText:
+    """A sampled text, read.
+
+    Attributes:
+        content: What is not a call, malformed calls included.
+        calls: The well-formed calls, in order.
+        well_formed: Whether every call in the text could be parsed.
+    """
+
+    content: str
+    calls: tuple[ParsedCall, ...] = ()
+    well_formed: bool = True
+
+
+class ToolCallParser(Protocol):
+    """Reads the calls out of a sampled text."""
+
+    def parse(self, text: str, tools: Sequence[Tool]) -> ParsedText:
+        """Read `text`; `tools` are the ones offered, whose schemas give the arguments' types. Never raises."""
+        ...

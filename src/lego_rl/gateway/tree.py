@@ -1,0 +1,251 @@
+"""The token tree of one trial: what was sampled, after what.
+
+Invariant: a node is one model call. Its prompt is its parent's prompt and sampled ids, verbatim, plus `context_ids`.
+Answered nodes are only ever added: a request that does not continue a recorded answer starts a new branch.
+
+Requests are matched by messages, tokens are never compared. Everything is stored as the difference to the parent, so a
+trial costs memory in proportion to its tokens, however often its history was sent.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lego_rl.engine.protocol import Sample
+from lego_rl.gateway.matching import same_message
+from lego_rl.gateway.recording import Recording, record
+from lego_rl.gateway.template import ChatTemplate
+from lego_rl.gateway.trajectory import CallRole
+from lego_rl.gateway.turn import Turn
+from lego_rl.messages import Message, Tool
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a call is asked with, whatever the dialect.
+
+    Attributes:
+        messages: The whole conversation.
+        tools: Tools offered.
+        lane: Who asks, where the harness says so (an agent's id); equal requests of two lanes are not retries.
+    """
+
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...]
+    lane: str = ""
+
+
+@dataclass(eq=False)
+class Call:
+    """A node: one model call, begun or answered.
+
+    Attributes:
+        index: Order of the start.
+        parent: The call whose answer this one continues.
+        request: Tools and lane it was asked with; its messages are only the ones after the parent's answer.
+        context_ids: ``[C]`` int32 prompt ids after the parent's sampled ids.
+        prompt_length: Length of the whole prompt.
+        role: What it was for.
+        recording: What was sampled; ``None`` while the engine works.
+        turn: The answer as the harness gets it.
+        written: Whether the response was fully written.
+        echoed: Whether a later request held the answer.
+        children: Calls that continue this one.
+    """
+
+    index: int
+    parent: "Call | None"
+    request: Request
+    context_ids: NDArray[np.int32]
+    prompt_length: int
+    role: CallRole
+    recording: Recording | None = None
+    turn: Turn | None = None
+    written: bool = False
+    echoed: bool = False
+    children: "list[Call]" = field(default_factory=list)
+
+    def chain(self) -> "list[Call]":
+        """The calls from the root to this one."""
+        calls: list[Call] = []
+        call: Call | None = self
+        while call is not None:
+            calls.append(call)
+            call = call.parent
+        return calls[::-1]
+
+    @property
+    def length(self) -> int:
+        """Tokens of prompt and answer."""
+        return self.prompt_length + (len(self.recording.token_ids) if self.recording else 0)
+
+    def prompt_ids(self) -> list[int]:
+        """``[P]`` the whole prompt."""
+        pieces: list[NDArray[np.int32]] = []
+        for call in self.chain():
+            pieces.append(call.context_ids)
+            if call is not self and call.recording:
+                pieces.append(call.recording.token_ids)
+        ids: list[int] = np.concatenate(pieces).tolist()
+        return ids
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a request stands in the tree: the last call it echoes, and the messages after that call's answer."""
+
+    parent: Call | None
+    request: Request
+    context_ids: NDArray[np.int32]
+    echoed: tuple[Call, ...]
+
+    @property
+    def prompt_length(self) -> int:
+        """Tokens of the whole prompt."""
+        return (self.parent.length if self.parent else 0) + len(self.context_ids)
+
+
+class TokenTree:
+    """All calls of one trial.
+
+    Args:
+        template: Renders what is new.
+    """
+
+    def __init__(self, template: ChatTemplate) -> None:
+        self._template = template
+        self._roots: list[Call] = []
+        self._by_anchor: defaultdict[str, list[Call]] = defaultdict(list)
+        self._begun = 0
+        self.calls: list[Call] = []
+        """Answered calls, in the order of their start."""
+
+    def locate(self, request: Request) -> Position:
+        """Find what a request continues, and render the rest.
+
+        Raises:
+            TemplateError: The template refuses the conversation.
+        """
+        parent, used = self._longest_match(request)
+        rest = request.messages[used:]
+        blocks, reused = self._blocks(rest, request.tools)
+        ids: list[int] = []
+        after = int(parent.recording.token_ids[-1]) if parent and parent.recording else None
+        for block, sampled in zip(blocks, [*reused, None], strict=True):
+            ids += self._render(block, request.tools, after)
+            if sampled is not None and sampled.recording is not None:
+                ids += sampled.recording.token_ids.tolist()
+                after = ids[-1]
+        echoed = (*(parent.chain() if parent else ()), *reused)
+        return Position(parent, Request(rest, request.tools, request.lane), np.array(ids, np.int32), echoed)
+
+    def begin(self, position: Position, role: CallRole) -> Call:
+        """Add the call of a request; it has to be finished by `finish` or `discard`."""
+        for call in position.echoed:
+            call.echoed = True
+        parent = position.parent
+        call = Call(self._begun, parent, position.request, position.context_ids, position.prompt_length, role)
+        self._begun += 1
+        self._siblings(parent).append(call)
+        return call
+
+    def finish(self, call: Call, sample: Sample, turn: Turn, prompt_ids: Sequence[int]) -> None:
+        """Record the engine's answer.
+
+        Raises:
+            CaptureError: The sample contradicts itself or the call.
+        """
+        call.recording = record(sample, prompt_ids)
+        call.turn = turn
+        self.calls.append(call)
+        self.calls.sort(key=lambda each: each.index)
+        for anchor in _anchors(turn.message):
+            self._by_anchor[anchor].append(call)
+
+    def discard(self, call: Call) -> None:
+        """Take out a call that the engine did not answer."""
+        self._siblings(call.parent).remove(call)
+
+    def twins(self, call: Call) -> list[Call]:
+        """Other calls of the very same request, in the order of their start."""
+        return [
+            other
+            for other in self._siblings(call.parent)
+            if other is not call
+            and other.request.lane == call.request.lane
+            and other.request.tools == call.request.tools
+            and _same_messages(other.request.messages, call.request.messages, call.request.tools)
+        ]
+
+    @property
+    def roots(self) -> Sequence[Call]:
+        """First calls of every conversation."""
+        return self._roots
+
+    def _siblings(self, parent: Call | None) -> list[Call]:
+        return parent.children if parent else self._roots
+
+    def _longest_match(self, request: Request) -> tuple[Call | None, int]:
+        parent: Call | None = None
+        used = 0
+        while True:
+            # The newest first: of equal answers to equal requests, the last is the one that the harness got.
+            for call in reversed(self._siblings(parent)):
+                end = used + len(call.request.messages)
+                if _continues(call, request, used, end):
+                    parent, used = call, end + 1
+                    break
+            else:
+                return parent, used
+
+    def _blocks(self, rest: Sequence[Message], tools: Sequence[Tool]) -> tuple[list[list[Message]], list[Call]]:
+        """Split messages at turns that were sampled in another branch: their ids are reused as context, as they are."""
+        blocks: list[list[Message]] = [[]]
+        reused: list[Call] = []
+        for message in rest:
+            call = self._sampled(message, tools) if message.role == "assistant" else None
+            if call is None:
+                blocks[-1].append(message)
+            else:
+                reused.append(call)
+                blocks.append([])
+        return blocks, reused
+
+    def _sampled(self, message: Message, tools: Sequence[Tool]) -> Call | None:
+        for anchor in _anchors(message):
+            for call in reversed(self._by_anchor.get(anchor, ())):
+                if call.turn and same_message(call.turn.message, message, tools):
+                    return call
+        return None
+
+    def _render(self, block: Sequence[Message], tools: Sequence[Tool], after: int | None) -> list[int]:
+        if after is None:
+            return self._template.opening(block, tools)
+        return self._template.continuation(block, after=after)
+
+
+def _anchors(message: Message) -> list[str]:
+    """Keys under which an assistant's turn is found again: its first call's id, else its text."""
+    if message.tool_calls:
+        return [f"call {message.tool_calls[0].id}"]
+    return [f"text {message.content.strip()}"] if message.content.strip() else []
+
+
+def _continues(call: Call, request: Request, start: int, end: int) -> bool:
+    """Whether the request holds the call's own messages at ``[start, end)`` and its answer at ``end``."""
+    if (
+        call.turn is None
+        or end >= len(request.messages)
+        or (call.parent is None and call.request.tools != request.tools)
+    ):
+        return False
+    return same_message(call.turn.message, request.messages[end], request.tools) and _same_messages(
+        call.request.messages, request.messages[start:end], request.tools
+    )
+
+
+def _same_messages(known: Sequence[Message], sent: Sequence[Message], tools: Sequence[Tool]) -> bool:
+    return len(known) == len(sent) and all(same_message(a, b, tools) for a, b in zip(known, sent, strict=True))

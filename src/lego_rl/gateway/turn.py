@@ -1,0 +1,53 @@
+"""A sampled turn as the harness gets to see it: reasoning, content and tool calls.
+
+Invariant: reading changes no token. The text here is for the harness only; what is trained on are the sampled ids.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lego_rl.gateway.tool_calls import ToolCallParser
+from lego_rl.messages import Message, Tool, ToolCall
+
+_THINK, _END_THINK = "<think>", "</think>"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One read turn.
+
+    Attributes:
+        message: What the policy said.
+        well_formed: Whether every tool call in it could be parsed.
+    """
+
+    message: Message
+    well_formed: bool
+
+
+def read_turn(
+    text: str, parser: ToolCallParser, tools: Sequence[Tool], new_id: Callable[[], str], *, in_reasoning: bool
+) -> Turn:
+    """Read a sampled text.
+
+    Args:
+        text: The text, without the stop token.
+        parser: Of the format in which the policy writes its calls.
+        tools: The tools offered.
+        new_id: Gives tool-call ids that are unique in the session.
+        in_reasoning: Whether the prompt ended inside a ``<think>`` block.
+    """
+    reasoning, content = _split_reasoning(text, in_reasoning=in_reasoning)
+    parsed = parser.parse(content, tools)
+    calls = tuple(ToolCall(new_id(), call.name, call.arguments) for call in parsed.calls)
+    return Turn(Message("assistant", parsed.content, calls, reasoning=reasoning), parsed.well_formed)
+
+
+def _split_reasoning(text: str, *, in_reasoning: bool) -> tuple[str | None, str]:
+    body = text.lstrip()
+    if not in_reasoning and not body.startswith(_THINK):
+        return None, text
+    reasoning, end, content = body.removeprefix(_THINK).partition(_END_THINK)
+    if not end and not in_reasoning:
+        return None, text
+    return reasoning.strip("\n"), content.lstrip("\n")
