@@ -1,9 +1,9 @@
 """The fault table: every way a trial can end, who is at fault, and what that does to the reward.
 
-Invariant: a policy can never choose a fault instead of a 0. Evidence is split by who can bring it about: `Conduct` is all
-that an agent can produce, `HostEvidence` only what the host itself observed. Once the agent has begun, no `Conduct`
-whatever leads to a masked reward; that takes a `HostFailure`. The loss, the group statistics, every denominator and the
-retries read this one table.
+Invariant: a policy can never choose a fault instead of a 0. Evidence is split by who can bring it about: `Conduct` is
+all that an agent can produce, `HostEvidence` only what the host itself observed. Once the agent has begun, no `Conduct`
+whatever leads to a masked reward; that takes a `HostFailure`. The loss, the group statistics, every denominator and
+the retries read this one table.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """How live objects reach an agent that Harbor makes from an import path.
 
-Harbor writes an agent's keyword arguments into its configuration files, so they hold nothing but an unguessable key, and
-the objects stay in this process. A key is good for exactly as long as its trial runs.
+Harbor writes an agent's keyword arguments into its configuration files, so they hold nothing but an unguessable key,
+and the objects stay in this process. A key is good for exactly as long as its trial runs.
 """
 
 import secrets

@@ -17,7 +17,7 @@ class Outcome:
     """How a trial ended.
 
     Attributes:
-        reward: 0 or 1; ``None`` where the trial counts for nothing (an infrastructure fault, or a trial that is not graded).
+        reward: 0 or 1; ``None`` where the trial counts for nothing (an infrastructure fault, or nothing to be graded).
         ended: The row of the fault table.
         verdict: What the task's tests say, where the change was graded.
         detail: One line for people: what happened, in this trial's own figures.

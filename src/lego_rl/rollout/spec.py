@@ -124,7 +124,7 @@ class Shard:
             raise ConfigError(f"shard {self.index}/{self.count} does not exist", "count shards from 0 to n - 1")
 
     def of(self, specs: Sequence[TrialSpec]) -> list[TrialSpec]:
-        """The specifications of this part: whole groups, dealt out in order, so that parts differ by one group at most."""
+        """The specifications of this part: whole groups, dealt out in order; parts differ by one group at most."""
         groups = {key: number for number, key in enumerate(dict.fromkeys((spec.label, spec.group) for spec in specs))}
         return [spec for spec in specs if groups[(spec.label, spec.group)] % self.count == self.index]
 

@@ -134,7 +134,7 @@ def test_a_batch_may_have_one_in_twenty_unattributed() -> None:
 
 
 def test_more_than_one_in_twenty_unattributed_stops_the_run() -> None:
-    with pytest.raises(RunError, match="2 of 32 trials .* because of unattributed_after"):
+    with pytest.raises(RunError, match=r"2 of 32 trials .* because of unattributed_after"):
         check_batch(batch(finished=30, unattributed_after=2))
 
 

@@ -1,6 +1,5 @@
 """The journal: crash at any byte, damage, and a second writer."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -68,9 +67,9 @@ def test_damage_before_the_last_line_is_named_and_never_skipped(tmp_path: Path, 
     raw = bytearray(written(path, 3))
     raw[position] ^= 0x01
     path.write_bytes(raw)
-    with pytest.raises(RunError, match="line 1 of .* is damaged"):
+    with pytest.raises(RunError, match=r"line 1 of .* is damaged"):
         Journal(path)
-    with pytest.raises(RunError, match="line 1 of .* is damaged"):
+    with pytest.raises(RunError, match=r"line 1 of .* is damaged"):
         read_journal(path)
     assert path.read_bytes() == raw
 
@@ -138,7 +137,7 @@ def test_any_data_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory,
     with Journal(path) as journal:
         journal.append("any", data)
     assert read_journal(path)[0].data == data
-    os.unlink(path)
+    path.unlink()
 
 
 def test_a_journal_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
