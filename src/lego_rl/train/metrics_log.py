@@ -31,7 +31,7 @@ class MetricsLog:
         partial = self._path.with_suffix(".partial")
         partial.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
         partial.rename(self._path)
-        self._board = SummaryWriter(str(run_dir / "tensorboard"), purge_step=finished)  # type: ignore[no-untyped-call]
+        self._board = SummaryWriter(str(run_dir / "tensorboard"), purge_step=finished)
 
     def __enter__(self) -> Self:
         return self
@@ -39,7 +39,7 @@ class MetricsLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._board.close()  # type: ignore[no-untyped-call]
+        self._board.close()
 
     def write(self, step: int, figures: Mapping[str, Figure]) -> None:
         """Append the row of one step.
@@ -53,8 +53,8 @@ class MetricsLog:
             file.write(json.dumps(row) + "\n")
         for name, value in row.items():
             if name != "step" and isinstance(value, int | float):
-                self._board.add_scalar(name, value, step)  # type: ignore[no-untyped-call]
-        self._board.flush()  # type: ignore[no-untyped-call]
+                self._board.add_scalar(name, value, step)
+        self._board.flush()
 
 
 def read_rows(path: Path) -> list[dict[str, Figure]]:
