@@ -1,0 +1,162 @@
+"""Control groups of one sandbox: version 2 or 1, below the owner's own group, wherever that is writable.
+
+Invariant: a group is made complete (all its limits written) or not at all.
+
+Source: the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/{memory,pids}.rst.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits, Mechanism
+from lego_rl.sandbox.state import remove_cgroup
+
+REMOVE_ATTEMPTS = 100
+REMOVE_PAUSE = 0.01
+
+
+@dataclass
+class Cgroups:
+    """The control groups of one sandbox; empty where none can be made.
+
+    Attributes:
+        groups: Controller → its group.
+        version: Which interface the files of `groups` follow.
+    """
+
+    groups: dict[str, Path] = field(default_factory=dict)
+    version: Mechanism = "rlimit"
+
+    @classmethod
+    def create(cls, name: str, limits: Limits, hierarchies: "Hierarchies | None" = None) -> "Cgroups":
+        """Make the groups called `name`, in the newest interface that holds both controllers."""
+        hierarchies = hierarchies or Hierarchies.of_this_process()
+        for parent in hierarchies.unified():
+            with suppress(OSError):
+                return cls({"memory": group, "pids": group} if (group := _make_v2(parent / name, limits)) else {}, "cgroup-v2")
+        parents = hierarchies.legacy
+        if {"memory", "pids"} <= parents.keys():
+            with suppress(OSError):
+                return cls(_make_v1({key: parents[key] / name for key in ("memory", "pids")}, limits), "cgroup-v1")
+        return cls()
+
+    @property
+    def paths(self) -> list[Path]:
+        """Every group, once."""
+        return list(dict.fromkeys(self.groups.values()))
+
+    def report(self) -> LimitReport:
+        """What is in force."""
+        return LimitReport(memory=self.version, processes=self.version)
+
+    def hits(self) -> LimitHits:
+        """The kernel's own counters."""
+        if not self.groups:
+            return LimitHits()
+        events = "memory.events" if self.version == "cgroup-v2" else "memory.oom_control"
+        return LimitHits(
+            memory=_counter(self.groups["memory"] / events, "oom_kill"),
+            processes=_counter(self.groups["pids"] / "pids.events", "max"),
+        )
+
+    def is_empty(self) -> bool:
+        """Whether no process is left in any group."""
+        return not any((path / "cgroup.procs").read_text().split() for path in self.paths if path.exists())
+
+    def remove(self) -> None:
+        """Kill what is left and remove the groups; the kernel needs a moment after the last process has gone."""
+        for path in self.paths:
+            for attempt in range(REMOVE_ATTEMPTS):
+                try:
+                    remove_cgroup(path)
+                    break
+                except OSError:
+                    if attempt == REMOVE_ATTEMPTS - 1:
+                        raise
+                    time.sleep(REMOVE_PAUSE)
+
+
+@dataclass(frozen=True)
+class Hierarchies:
+    """Where this process stands: its group in version 2, and per controller in version 1."""
+
+    own_unified: Path | None
+    legacy: dict[str, Path]
+
+    @classmethod
+    def of_this_process(cls) -> "Hierarchies":
+        """Read ``/proc/self``."""
+        return cls.parse(Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text())
+
+    @classmethod
+    def parse(cls, memberships: str, mounts: str) -> "Hierarchies":
+        """Join the two tables of proc(5): the group in each hierarchy, and where each hierarchy is mounted."""
+        own = {key: path for _, key, path in (line.split(":", 2) for line in memberships.splitlines())}
+        unified: Path | None = None
+        legacy: dict[str, Path] = {}
+        for line in mounts.splitlines():
+            left, _, right = line.partition(" - ")
+            root, point = left.split()[3:5]
+            kind, _, options = right.split()[:3]
+            if kind == "cgroup2" and "" in own:
+                unified = _below(point, root, own[""])
+            elif kind == "cgroup":
+                for key, path in own.items():
+                    if key and set(key.split(",")) <= set(options.split(",")):
+                        legacy.update(dict.fromkeys(key.split(","), _below(point, root, path)))
+        return cls(unified, legacy)
+
+    def unified(self) -> Iterator[Path]:
+        """Groups of version 2 that could hold a new one: the owner's own (if it hands its controllers on), its parent."""
+        if self.own_unified is not None:
+            yield self.own_unified
+            yield self.own_unified.parent
+
+
+def _below(point: str, root: str, path: str) -> Path:
+    inner = path.removeprefix(root) if root != "/" else path
+    return Path(point) / inner.lstrip("/")
+
+
+def _make_v2(group: Path, limits: Limits) -> Path:
+    offered = (group.parent / "cgroup.subtree_control").read_text().split()
+    if not {"memory", "pids"} <= set(offered):
+        raise FileNotFoundError(f"{group.parent} does not hand on its controllers")
+    group.mkdir()
+    try:
+        (group / "memory.max").write_text(str(limits.memory_mb << 20))
+        (group / "pids.max").write_text(str(limits.processes))
+        if (swap := group / "memory.swap.max").exists():
+            swap.write_text("0")
+    except OSError:
+        group.rmdir()
+        raise
+    return group
+
+
+def _make_v1(groups: dict[str, Path], limits: Limits) -> dict[str, Path]:
+    made: list[Path] = []
+    try:
+        for group in groups.values():
+            group.mkdir()
+            made.append(group)
+        (groups["memory"] / "memory.limit_in_bytes").write_text(str(limits.memory_mb << 20))
+        if (swap := groups["memory"] / "memory.memsw.limit_in_bytes").exists():
+            swap.write_text(str(limits.memory_mb << 20))
+        (groups["pids"] / "pids.max").write_text(str(limits.processes))
+    except OSError:
+        for group in made:
+            group.rmdir()
+        raise
+    return groups
+
+
+def _counter(path: Path, key: str) -> int:
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return 0
+    return next((int(value) for name, value in (line.split() for line in text.splitlines()) if name == key), 0)

@@ -1,0 +1,117 @@
+"""The host's end of the socket to the first process of a sandbox (``inside.py``).
+
+Invariant: each request has a reply socket of its own, so that requests do not wait for each other, and an end of the
+stream without a reply always means that the sandbox has died.
+"""
+
+import asyncio
+import os
+import socket
+import struct
+
+from lego_rl.errors import SandboxError
+
+REPLY_BYTES = 4096
+
+
+class SandboxDied(Exception):
+    """The sandbox ended before it replied: killed by the host, or by its own limits."""
+
+
+class Channel:
+    """Requests to one sandbox.
+
+    Args:
+        control: The host's end of the control socket.
+    """
+
+    def __init__(self, control: socket.socket) -> None:
+        control.setblocking(False)
+        self._control = control
+        self._turn = asyncio.Lock()
+
+    async def ready(self) -> bool:
+        """Wait for the first process; false where it died before it was ready."""
+        try:
+            return await asyncio.get_running_loop().sock_recv(self._control, 1) == b"\0"
+        except ConnectionError:
+            return False
+
+    async def send(self, fields: list[str], descriptors: list[int]) -> socket.socket:
+        """Send a request with some descriptors; the caller keeps and closes its own copies.
+
+        Returns:
+            The socket on which the reply will come.
+
+        Raises:
+            SandboxDied: There is nobody to send it to.
+        """
+        loop = asyncio.get_running_loop()
+        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        body = b"\0".join(os.fsencode(field) for field in fields)
+        with theirs:
+            try:
+                async with self._turn:
+                    socket.send_fds(self._control, [struct.pack("!I", len(body))], [*descriptors, theirs.fileno()])
+                    await loop.sock_sendall(self._control, body)
+            except OSError as error:
+                mine.close()
+                raise SandboxDied("the sandbox no longer answers") from error
+        mine.setblocking(False)
+        return mine
+
+    async def reply(self, answer: socket.socket) -> bytes:
+        """The one message of a reply.
+
+        Raises:
+            SandboxDied: The sandbox ended first.
+        """
+        with answer:
+            try:
+                message = await asyncio.get_running_loop().sock_recv(answer, REPLY_BYTES)
+            except ConnectionError as error:
+                raise SandboxDied("the sandbox ended") from error
+        if not message:
+            raise SandboxDied("the sandbox ended")
+        return message
+
+    async def status(self, answer: socket.socket) -> int:
+        """The exit status of a process as shells count: 128 + n for signal n."""
+        message = await self.reply(answer)
+        if len(message) != 4:
+            raise SandboxDied("the sandbox sent no exit status")
+        code = os.waitstatus_to_exitcode(struct.unpack("!i", message)[0])
+        return code if code >= 0 else 128 - code
+
+    async def listener(self, port: int) -> socket.socket:
+        """A socket that listens on the sandbox's own loopback.
+
+        Raises:
+            SandboxError: The port is taken, or what came back is not such a socket.
+        """
+        answer = await self.send(["listen", str(port)], [])
+        await _readable(answer)
+        with answer:
+            message, descriptors, _, _ = socket.recv_fds(answer, REPLY_BYTES, 1)
+        if not descriptors:
+            raise SandboxError(f"cannot listen on port {port} in the sandbox: {message.decode(errors='replace')}")
+        server = socket.socket(fileno=descriptors[0])
+        if server.family != socket.AF_INET or server.getsockname() != ("127.0.0.1", port):
+            server.close()
+            raise SandboxError(f"the sandbox gave no listener on 127.0.0.1:{port}")
+        server.setblocking(False)
+        return server
+
+    def close(self) -> None:
+        """Hang up; the sandbox's first process ends at that, and everything in it with it."""
+        self._control.close()
+
+
+async def _readable(answer: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+    loop.add_reader(answer, lambda: ready.done() or ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_reader(answer)

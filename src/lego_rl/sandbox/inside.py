@@ -1,0 +1,328 @@
+"""Stand-alone program: the first process of a sandbox (pid 1 of its pid namespace).
+
+Invariant: it does what the host asks over one socket and nothing else; when that socket closes, because the host closed
+it or died, it exits, and the kernel kills everything in the sandbox with it. It never tells the host anything but
+exit statuses, a socket and counted bytes, all of which the host treats as untrusted.
+
+Run as ``python -I -S inside.py CONTROL_FD PROCESSES DATA_BYTES FILE_BYTES`` (resource limits, 0 for none), standard library only. A request is a 4-byte length and that many
+bytes of NUL-separated strings, the operation first, with descriptors attached (SCM_RIGHTS). The last descriptor is the
+reply socket of this request alone; before it come standard input, output and error where a process is started, whose
+wait status, a signed 32-bit integer, is then the reply.
+"""
+
+import os
+import resource
+import select
+import signal
+import socket
+import stat
+import struct
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import IO
+
+MAX_DESCRIPTORS = 4
+RECORD = struct.Struct("!cHQI")
+"""Head of a record: kind, permission bits, size of the content, length of the path; path and content follow."""
+FILE, SYMLINK, DIRECTORY, DELETED = b"f", b"l", b"d", b"x"
+KERNEL_SWITCHES = ("/proc/sys/kernel/hostname", "/proc/sys/kernel/core_pattern", "/proc/sys/vm/drop_caches",
+                   "/proc/sys/net/ipv4/ip_forward", "/proc/sysrq-trigger", "/sys/fs/cgroup")
+CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
+LOCKS = {"NoNewPrivs": "1", "Seccomp": "2"}
+
+running: "dict[int, socket.socket]" = {}
+
+
+def receive(control: socket.socket) -> "tuple[list[str], list[int]] | None":
+    """The next request's strings and descriptors, or ``None`` when the host has gone."""
+    head, ancillary, _, _ = control.recvmsg(4, socket.CMSG_SPACE(MAX_DESCRIPTORS * 4), socket.MSG_CMSG_CLOEXEC)
+    descriptors: list[int] = []
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            descriptors.extend(struct.unpack(f"{len(data) // 4}i", data[: len(data) // 4 * 4]))
+    if len(head) < 4:
+        return None
+    (length,) = struct.unpack("!I", head)
+    body = bytearray()
+    while len(body) < length:
+        piece = control.recv(min(1 << 16, length - len(body)))
+        if not piece:
+            return None
+        body += piece
+    return [os.fsdecode(field) for field in bytes(body).split(b"\0")], descriptors
+
+
+def start(fields: "list[str]", descriptors: "list[int]") -> None:
+    """``exec``: working directory, number of arguments, arguments, then ``KEY=value``."""
+    cwd, count = fields[0], int(fields[1])
+    argv, environment = fields[2 : 2 + count], dict(pair.split("=", 1) for pair in fields[2 + count :])
+    child = os.fork()
+    if child == 0:
+        run(cwd, argv, environment, descriptors[:3])
+    for descriptor in descriptors[:3]:
+        os.close(descriptor)
+    running[child] = socket.socket(fileno=descriptors[3])
+
+
+def run(cwd: str, argv: "list[str]", environment: "dict[str, str]", streams: "list[int]") -> None:
+    """In the child: become the program. 126 and 127 are the shell's statuses for what cannot be started."""
+    status = 126
+    try:
+        os.setsid()
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number, descriptor in enumerate(streams):
+            os.dup2(descriptor, number)
+        os.chdir(cwd)
+        os.execvpe(argv[0], argv, environment)
+    except FileNotFoundError as error:
+        status = 127
+        os.write(2, os.fsencode(f"{error.filename or argv[0]}: {error.strerror}\n"))
+    except OSError as error:
+        os.write(2, os.fsencode(f"{argv[0]}: {error.strerror}\n"))
+    finally:
+        os._exit(status)
+
+
+def listen(fields: "list[str]", descriptors: "list[int]") -> None:
+    """``listen``: a port. The reply is one byte and, attached, the listening socket on this sandbox's loopback."""
+    reply = socket.socket(fileno=descriptors[0])
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.bind(("127.0.0.1", int(fields[0])))
+            server.listen(128)
+            socket.send_fds(reply, [b"\0"], [server.fileno()])
+    except OSError as error:
+        reply.send(os.fsencode(f"{error.strerror}"))
+    reply.close()
+
+
+def in_child(work: "Callable[[], None]", descriptors: "list[int]") -> None:
+    """Run `work` in a forked child with the first three descriptors as standard streams; reply as for a program."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            for number, descriptor in enumerate(descriptors[:3]):
+                os.dup2(descriptor, number)
+            work()
+            status = 0
+        except (OSError, ValueError) as error:
+            os.write(2, os.fsencode(f"{error}\n"))
+        finally:
+            os._exit(status)
+    for descriptor in descriptors[:3]:
+        os.close(descriptor)
+    running[child] = socket.socket(fileno=descriptors[3])
+
+
+def put(fields: "list[str]", descriptors: "list[int]") -> None:
+    """``put``: a folder; records on standard input. Creates, replaces and deletes paths below the folder.
+
+    No symbolic link below the folder is followed: a parent that is not a real directory is replaced by one.
+    """
+
+    def work() -> None:
+        os.makedirs(fields[0], exist_ok=True)
+        root = os.open(fields[0], os.O_DIRECTORY | os.O_RDONLY)
+        with os.fdopen(0, "rb") as stream:
+            while head := stream.read(RECORD.size):
+                kind, mode, size, length = RECORD.unpack(head)
+                write_record(root, kind, mode, os.fsdecode(stream.read(length)), stream.read(size))
+
+    in_child(work, descriptors)
+
+
+def write_record(root: int, kind: bytes, mode: int, path: str, content: bytes) -> None:
+    """Make `path` below the directory `root` what the record says."""
+    *parents, name = path.split("/")
+    folder = os.dup(root)
+    for parent in parents:
+        if not is_directory(parent, folder):
+            if kind == DELETED:
+                os.close(folder)
+                return
+            remove(parent, folder)
+            os.mkdir(parent, 0o755, dir_fd=folder)
+        inner = os.open(parent, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    if kind != DIRECTORY or not is_directory(name, folder):
+        remove(name, folder)
+    if kind == FILE:
+        target = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode & 0o777, dir_fd=folder)
+        with os.fdopen(target, "wb") as stream:
+            stream.write(content)
+    elif kind == SYMLINK:
+        os.symlink(os.fsdecode(content), name, dir_fd=folder)
+    elif kind == DIRECTORY and not is_directory(name, folder):
+        os.mkdir(name, mode & 0o777, dir_fd=folder)
+    os.close(folder)
+
+
+def is_directory(name: str, folder: int) -> bool:
+    """Whether `name` in the open directory is a real directory, not a link to one."""
+    try:
+        return stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def remove(name: str, folder: int) -> None:
+    """Remove whatever `name` is in the open directory, if anything."""
+    if is_directory(name, folder):
+        inner = os.open(name, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_RDONLY, dir_fd=folder)
+        for entry in os.listdir(inner):
+            remove(entry, inner)
+        os.close(inner)
+        os.rmdir(name, dir_fd=folder)
+        return
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return
+
+
+def get(fields: "list[str]", descriptors: "list[int]") -> None:
+    """``get``: a path; records on standard output. A file is one record with an empty path.
+
+    Links are sent as links, sockets, devices and pipes not at all.
+    """
+
+    def work() -> None:
+        with os.fdopen(1, "wb") as stream:
+            if os.path.isdir(fields[0]):
+                send_folder(fields[0], "", stream)
+            else:
+                send_file(fields[0], "", stream)
+
+    in_child(work, descriptors)
+
+
+def send_folder(path: str, relative: str, stream: "IO[bytes]") -> None:
+    """Records of everything below `path`, named relative to it; what vanishes or may not be read is left out."""
+    for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
+        name = f"{relative}/{entry.name}" if relative else entry.name
+        try:
+            if entry.is_symlink():
+                send(stream, SYMLINK, 0, name, os.fsencode(os.readlink(entry.path)))
+            elif entry.is_dir():
+                send(stream, DIRECTORY, 0o755, name, b"")
+                send_folder(entry.path, name, stream)
+            elif entry.is_file():
+                send_file(entry.path, name, stream)
+        except (FileNotFoundError, PermissionError):
+            continue
+
+
+def send_file(path: str, name: str, stream: "IO[bytes]") -> None:
+    """One record with the content of a regular file as it is now."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as source:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise ValueError(f"{path}: not a regular file")
+        send(stream, FILE, stat.S_IMODE(mode) & 0o777, name, source.read())
+
+
+def send(stream: "IO[bytes]", kind: bytes, mode: int, name: str, content: bytes) -> None:
+    """Write one record."""
+    path = os.fsencode(name)
+    stream.write(RECORD.pack(kind, mode, len(content), len(path)) + path + content)
+
+
+def seal(fields: "list[str]", descriptors: "list[int]") -> None:
+    """``seal``: paths that must not exist. Writes one line for each hole that it finds to standard output."""
+
+    def work() -> None:
+        holes = [f"{path} is visible" for path in fields if path and os.path.lexists(path)]
+        holes += [f"interface {name} exists" for _, name in socket.if_nameindex() if name != "lo"]
+        with open("/proc/net/route") as stream:
+            holes += [f"route {line.split()[:3]} exists" for line in stream.read().splitlines()[1:]]
+        holes += [f"{path} is writable" for path in KERNEL_SWITCHES if os.access(path, os.W_OK)]
+        with open("/proc/self/status") as stream:
+            status = dict(line.split(":\t", 1) for line in stream.read().splitlines() if ":\t" in line)
+        holes += [f"{name} is {status[name]}" for name in CAPABILITY_SETS if int(status[name], 16)]
+        holes += [f"{name} is {status.get(name)}" for name, wanted in LOCKS.items() if status.get(name) != wanted]
+        os.write(1, os.fsencode("\n".join(holes)))
+
+    in_child(work, descriptors)
+
+
+def kill(fields: "list[str]", descriptors: "list[int]") -> None:
+    """``kill``: end every process of the sandbox but this one. The reply is one byte."""
+    try:
+        os.kill(-1, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    with socket.socket(fileno=descriptors[0]) as reply:
+        reply.send(b"\0")
+
+
+def reap() -> None:
+    """Collect ended processes and reply for those that the host started."""
+    while True:
+        try:
+            child, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if child == 0:
+            return
+        reply = running.pop(child, None)
+        if reply is not None:
+            with reply:
+                try:
+                    reply.send(struct.pack("!i", status))
+                except OSError:
+                    continue
+
+
+REQUESTS = {"exec": start, "listen": listen, "put": put, "get": get, "seal": seal, "kill": kill}
+
+
+def limit(processes: int, data: int, file: int) -> None:
+    """Set the resource limits of everything that will run here; a process count is per user namespace since Linux 5.14."""
+    wanted = ((resource.RLIMIT_NPROC, processes), (resource.RLIMIT_DATA, data), (resource.RLIMIT_FSIZE, file))
+    for name, value in wanted:
+        if value:
+            resource.setrlimit(name, (value, value))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def main() -> None:
+    """Serve requests until the host goes."""
+    os.set_inheritable(int(sys.argv[1]), False)
+    control = socket.socket(fileno=int(sys.argv[1]))
+    wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    limit(*(int(text) for text in sys.argv[2:5]))
+    control.sendall(b"\0")
+    silence = os.open("/dev/null", os.O_RDWR)
+    for number in range(3):
+        os.dup2(silence, number)
+    events = select.poll()
+    events.register(control, select.POLLIN)
+    events.register(wake, select.POLLIN)
+    while True:
+        for descriptor, _ in events.poll():
+            if descriptor == wake:
+                os.read(wake, 512)
+                reap()
+                continue
+            request = receive(control)
+            if request is None:
+                return
+            (operation, *fields), descriptors = request
+            REQUESTS[operation](fields, descriptors)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""From an image, mounts and limits to a request for the launcher: which paths are staged, and bubblewrap's arguments.
+
+Invariant: a path of the host appears in a sandbox's arguments only below the launcher's stage, except for the program
+folders of the host itself.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox import rootfs
+from lego_rl.sandbox.image import Image
+from lego_rl.sandbox.launcher import STAGE
+from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.preflight import bubblewrap
+from lego_rl.sandbox.state import RunFolder, State
+from lego_rl.sandbox.toolchain import Toolchain
+
+INSIDE = Path(__file__).with_name("inside.py")
+FIRST_PROGRAM = "/run/sandbox/init.py"
+REPORT_FOLDER = "/run/report"
+NAMESPACES = (
+    "--unshare-user", "--uid", str(rootfs.UID), "--gid", str(rootfs.UID), "--unshare-pid", "--unshare-net",
+    "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox", "--die-with-parent",
+    "--new-session", "--as-pid-1", "--clearenv", "--cap-drop", "ALL",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the launcher is asked for.
+
+    Attributes:
+        binds: Host path → name below the stage.
+        overlays: ``name``, ``lower``, ``upper`` and ``work`` below the stage.
+        arguments: bubblewrap and its arguments, up to those that name descriptors.
+    """
+
+    binds: dict[Path, str] = field(default_factory=dict)
+    overlays: list[Mapping[str, str]] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
+
+    def stage(self, source: Path) -> str:
+        """Have `source` staged; its path there."""
+        name = self.binds.setdefault(source, f"b{len(self.binds)}")
+        return f"{STAGE}/{name}"
+
+
+def plan(
+    image: Image,
+    toolchain: Toolchain,
+    mounts: Sequence[Mount],
+    limits: Limits,
+    run: RunFolder,
+    state: State,
+) -> Layout:
+    """Lay a sandbox out. Later mounts cover earlier ones, so the caller's come last.
+
+    Raises:
+        SandboxError: bubblewrap is missing, or a mount would cover the work tree.
+    """
+    layout = Layout()
+    run_name = layout.binds.setdefault(run.path, "run")
+    etc = layout.stage(rootfs.generated_etc(state))
+    arguments = [bubblewrap(), *NAMESPACES]
+    if image.rootfs is None:
+        arguments += rootfs.host_root(etc)
+    else:
+        layout.overlays.append(_overlay("root", layout, image.rootfs, f"{run_name}/root-upper", f"{run_name}/root-work"))
+        arguments += rootfs.folder_root(image.rootfs, f"{STAGE}/root", etc)
+    arguments += rootfs.kernel_mounts()
+    arguments += rootfs.scratch_mounts(limits)
+    layout.overlays.append(_overlay("tree", layout, image.pristine, f"{run_name}/upper", f"{run_name}/work"))
+    arguments += ["--bind", f"{STAGE}/tree", image.workdir]
+    arguments += ["--bind", f"{STAGE}/{run_name}/report", REPORT_FOLDER]
+    arguments += ["--ro-bind", layout.stage(INSIDE), FIRST_PROGRAM]
+    for mount in (*toolchain.mounts, *mounts):
+        if f"{image.workdir}/".startswith(f"{mount.target.rstrip('/')}/"):
+            raise SandboxError(f"a mount at {mount.target} would cover the work tree", "mount it elsewhere")
+        arguments += ["--ro-bind", layout.stage(mount.source), mount.target]
+    if image.rootfs is None:
+        arguments += ["--remount-ro", "/"]
+    if toolchain.library_path is not None:
+        arguments += ["--setenv", "LD_LIBRARY_PATH", toolchain.library_path]
+    arguments += ["--chdir", image.workdir]
+    layout.arguments.extend(arguments)
+    return layout
+
+
+def _overlay(name: str, layout: Layout, lower: Path, upper: str, work: str) -> dict[str, str]:
+    return {"name": name, "lower": layout.stage(lower).removeprefix(f"{STAGE}/"), "upper": upper, "work": work}

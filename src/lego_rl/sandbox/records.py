@@ -1,0 +1,133 @@
+"""File trees as a stream of records: the form in which files enter and leave a sandbox.
+
+Invariant: a path that comes out of a sandbox is relative, plain and below the folder that it is written to; links are
+written as links and never followed. The other end is ``inside.py``.
+"""
+
+import os
+import shutil
+import stat
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from lego_rl.errors import SandboxError
+
+HEAD = struct.Struct("!cHQI")
+
+type RecordKind = Literal["file", "symlink", "directory", "deleted"]
+"""What a record makes of its path."""
+
+_CODES: dict[RecordKind, bytes] = {"file": b"f", "symlink": b"l", "directory": b"d", "deleted": b"x"}
+_KINDS: dict[bytes, RecordKind] = {code: kind for kind, code in _CODES.items()}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One path of a tree.
+
+    Attributes:
+        path: Relative to the tree's root; empty for a tree that is a single file.
+        kind: What it is, or that it is to be deleted.
+        content: Bytes of a file or target of a link.
+        mode: Permission bits of a file or folder.
+    """
+
+    path: str
+    kind: RecordKind
+    content: bytes = b""
+    mode: int = 0o644
+
+
+def encode(records: Iterable[Record]) -> bytes:
+    """The stream of some records."""
+    parts = []
+    for record in records:
+        path = os.fsencode(record.path)
+        parts += [HEAD.pack(_CODES[record.kind], record.mode, len(record.content), len(path)), path, record.content]
+    return b"".join(parts)
+
+
+def decode(stream: bytes) -> Iterator[Record]:
+    """The records of a stream.
+
+    Raises:
+        SandboxError: The stream is cut short or holds what no record is; a sandbox's processes can bring that about.
+    """
+    position = 0
+    while position < len(stream):
+        if len(stream) - position < HEAD.size:
+            raise SandboxError("a file transfer from the sandbox was cut short")
+        code, mode, size, length = HEAD.unpack_from(stream, position)
+        position += HEAD.size
+        if code not in _KINDS or len(stream) - position < length + size:
+            raise SandboxError("a file transfer from the sandbox was cut short or altered")
+        path = os.fsdecode(stream[position : position + length])
+        yield Record(path, _KINDS[code], stream[position + length : position + length + size], mode & 0o777)
+        position += length + size
+
+
+def is_plain(path: str) -> bool:
+    """Whether `path` is relative and has no empty, ``.`` or ``..`` part."""
+    return bool(path) and not path.startswith("/") and all(part not in ("", ".", "..") for part in path.split("/"))
+
+
+def read_tree(source: Path) -> Iterator[Record]:
+    """Records of a file or folder of the host, links as links; special files are left out."""
+    if not source.is_dir():
+        yield Record("", "file", source.read_bytes(), stat.S_IMODE(source.stat().st_mode) & 0o777)
+        return
+    for path in sorted(source.rglob("*")):
+        relative, status = path.relative_to(source).as_posix(), path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            yield Record(relative, "symlink", os.fsencode(path.readlink()))
+        elif stat.S_ISDIR(status.st_mode):
+            yield Record(relative, "directory", mode=0o755)
+        elif stat.S_ISREG(status.st_mode):
+            yield Record(relative, "file", path.read_bytes(), stat.S_IMODE(status.st_mode) & 0o777)
+
+
+def write_tree(records: Iterable[Record], target: Path) -> None:
+    """Write what came out of a sandbox below `target`, replacing what is there.
+
+    Raises:
+        SandboxError: A path leads outside `target`.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    for record in records:
+        if not is_plain(record.path):
+            raise SandboxError(f"the sandbox sent a file named {record.path!r}")
+        _replace_links(target, record.path)
+        path = target / record.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if record.kind == "directory":
+            path.mkdir(exist_ok=True)
+        elif record.kind == "symlink":
+            path.symlink_to(os.fsdecode(record.content))
+        elif record.kind == "file":
+            path.write_bytes(record.content)
+            path.chmod(0o644 | (record.mode & 0o111))
+
+
+def _replace_links(target: Path, relative: str) -> None:
+    """Remove what stands in the way: a link at any part of the path, anything but a folder at its end."""
+    path = target
+    parts = relative.split("/")
+    for index, part in enumerate(parts):
+        path = path / part
+        if path.is_symlink() or (path.is_file() and (index < len(parts) - 1 or True)):
+            path.unlink()
+        elif index == len(parts) - 1 and path.is_dir():
+            return
+        elif not path.exists():
+            return
+
+
+def remove_path(path: Path) -> None:
+    """Remove a file, link or folder of the host, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

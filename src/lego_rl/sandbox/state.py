@@ -1,0 +1,174 @@
+"""Where sandboxes keep what outlives a process: caches, and one folder for each running sandbox.
+
+Invariant: a run folder names its owner (process id and start time), so that whatever a killed owner left behind can be
+told from what is in use and removed by the next one.
+"""
+
+import os
+import shutil
+import signal
+import stat
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+SANDBOX_UID = 1_900_000_001
+"""What a sandbox is on the host when root starts it: an id in the range that no tool hands out
+(systemd's "Users, Groups, UIDs and GIDs" lists 1879048192 to 2147483647 as unused)."""
+
+
+def outside_uid() -> int | None:
+    """The identity that a sandbox gets on the host: `SANDBOX_UID` as root, ``None`` (the user's own) otherwise."""
+    return SANDBOX_UID if os.geteuid() == 0 else None
+
+
+@dataclass(frozen=True)
+class State:
+    """The folder that holds caches and run folders; it must be on a file system that can be an overlay's upper layer."""
+
+    root: Path
+
+    @classmethod
+    def default(cls) -> "State":
+        """The user's cache folder (XDG base directory specification)."""
+        cache = os.environ.get("XDG_CACHE_HOME", "")
+        base = Path(cache) if cache.startswith("/") else Path.home() / ".cache"
+        return cls(base / "lego-rl" / "sandbox")
+
+    @property
+    def pristine(self) -> Path:
+        """Work trees as tasks ship them."""
+        return self.root / "pristine"
+
+    @property
+    def toolchains(self) -> Path:
+        """Python packages that sandboxes are given."""
+        return self.root / "toolchain"
+
+    @property
+    def runs(self) -> Path:
+        """One folder for each running sandbox."""
+        return self.root / "runs"
+
+    def new_run(self) -> "RunFolder":
+        """Make the folder of a new sandbox, owned by this process."""
+        folder = RunFolder(self.runs / uuid.uuid4().hex[:16])
+        folder.path.mkdir(parents=True)
+        folder.owner.write_text(_stamp(os.getpid()))
+        for layer in (folder.upper, folder.work, folder.root_upper, folder.root_work, folder.report):
+            layer.mkdir()
+            give_to_sandbox(layer)
+        return folder
+
+    def reap_stale(self) -> list[str]:
+        """Remove what killed owners left: processes, control groups, folders.
+
+        Returns:
+            The names of the run folders that were removed.
+        """
+        removed = []
+        for path in self.runs.iterdir() if self.runs.is_dir() else ():
+            folder = RunFolder(path)
+            if folder.is_stale():
+                folder.remove()
+                removed.append(path.name)
+        return removed
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """What one sandbox writes on the host."""
+
+    path: Path
+
+    @property
+    def owner(self) -> Path:
+        """Process id and start time of the owner."""
+        return self.path / "owner"
+
+    @property
+    def cgroups(self) -> Path:
+        """The control groups in use, one path a line."""
+        return self.path / "cgroups"
+
+    @property
+    def upper(self) -> Path:
+        """The work tree's overlay: everything the sandbox changed in it."""
+        return self.path / "upper"
+
+    @property
+    def work(self) -> Path:
+        """Scratch of the kernel for `upper`."""
+        return self.path / "work"
+
+    @property
+    def root_upper(self) -> Path:
+        """The root file system's overlay, where the root is a folder."""
+        return self.path / "root-upper"
+
+    @property
+    def root_work(self) -> Path:
+        """Scratch of the kernel for `root_upper`."""
+        return self.path / "root-work"
+
+    @property
+    def report(self) -> Path:
+        """Where a test command writes its report."""
+        return self.path / "report"
+
+    def is_stale(self) -> bool:
+        """Whether the owner is dead; a folder without an owner yet is as new as its start."""
+        try:
+            stamp = self.owner.read_text()
+        except FileNotFoundError:
+            return False
+        return not stamp or _stamp(int(stamp.split()[0])) != stamp
+
+    def remove(self) -> None:
+        """Kill what is left in the control groups and remove them and the folder."""
+        if self.cgroups.is_file():
+            for line in self.cgroups.read_text().splitlines():
+                remove_cgroup(Path(line))
+        remove_tree(self.path)
+
+
+def remove_cgroup(path: Path) -> None:
+    """Kill every process in a control group and remove it; a group that is gone already is fine."""
+    with suppress(FileNotFoundError):
+        for pid in (path / "cgroup.procs").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        path.rmdir()
+
+
+def give_to_sandbox(path: Path) -> None:
+    """Make the sandbox's identity the owner of `path`, without following a link; nothing to do as an ordinary user."""
+    uid = outside_uid()
+    if uid is not None:
+        os.chown(path, uid, uid, follow_symlinks=False)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder that a sandbox wrote, whatever modes it left; links are removed, never followed."""
+    if not path.is_dir():
+        return
+    if os.geteuid() != 0:
+        _open_up(path)
+    shutil.rmtree(path)
+
+
+def _open_up(path: Path) -> None:
+    path.chmod(0o700)
+    for entry in os.scandir(path):
+        if stat.S_ISDIR(entry.stat(follow_symlinks=False).st_mode):
+            _open_up(Path(entry.path))
+
+
+def _stamp(pid: int) -> str:
+    """``PID STARTTIME``, or nothing where there is no such process (proc(5): field 22 of stat, after the name)."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return f"{pid} {text.rpartition(')')[2].split()[19]}"
