@@ -1,14 +1,18 @@
 """The recipe of a training run: everything the run depends on, and nothing it does not.
 
-Each section is the settings class of the room that it configures.
+A section is the settings class of the room that it configures, where that room has one. Importing this module imports
+no torch, so that a recipe can be read, checked and printed anywhere.
 """
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from lego_rl.evaluate.heldout import EvaluateSettings
+from lego_rl.harness.base import OptionValue
 from lego_rl.settings import Settings
+from lego_rl.train.settings import TrainSettings
 
 
 class RunSection(Settings):
@@ -18,13 +22,19 @@ class RunSection(Settings):
     """The run directory; relative to the working directory."""
     seed: int = Field(default=0, ge=0)
     """Seeds the order of the tasks and every draw of the engine."""
+    steps: int = Field(default=8, ge=0)
+    """Training steps."""
+    keep_checkpoints: int = Field(default=2, ge=1)
+    """How many of the latest checkpoints are kept; the last step's is always one of them."""
 
 
 class PolicySection(Settings):
-    """Which weights the run starts from."""
+    """Which weights the run starts from and how their tool calls are read."""
 
     path: str
-    """A Hugging Face directory, or ``builtin:NAME`` for one that is shipped."""
+    """A Hugging Face directory, or ``builtin:NAME`` for a shipped one."""
+    tool_parser: str = "qwen3_coder"
+    """Format in which the policy writes tool calls; it must be the chat template's."""
 
 
 class HarnessSection(Settings):
@@ -32,7 +42,7 @@ class HarnessSection(Settings):
 
     name: str
     """Registry name; ``lego-rl harness list`` shows them."""
-    options: dict[str, Any] = {}
+    options: dict[str, OptionValue] = Field(default_factory=dict)
     """Official options of that harness."""
 
 
@@ -43,8 +53,25 @@ class TasksSection(Settings):
     """``builtin``, or a folder of Harbor task directories."""
     train: str = "train"
     """Split to train on."""
-    heldout: list[str] = ["heldout", "unseen"]
+    heldout: tuple[str, ...] = ("heldout", "unseen")
     """Splits that are only ever evaluated."""
+
+
+class EngineSection(Settings):
+    """The embedded engine."""
+
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """What it computes in; the trainer always computes in float32."""
+    device: str = "cpu"
+    """A torch device of engine and trainer, such as ``cuda:0``."""
+    max_running: int = Field(default=16, ge=1)
+    """Calls decoded together; further calls wait."""
+    prefill_tokens: int = Field(default=256, ge=1)
+    """Most prompt tokens that a step feeds beside the decoding calls."""
+    cache_tokens: int = Field(default=65_536, ge=0)
+    """Tokens that the prefix cache has room for; 0 shares nothing."""
+    threads: int = Field(default=1, ge=1)
+    """Threads of one operator while sampling, on the CPU."""
 
 
 class BudgetSection(Settings):
@@ -62,31 +89,43 @@ class BudgetSection(Settings):
     @model_validator(mode="after")
     def _output_fits_context(self) -> Self:
         if self.output_tokens >= self.context_tokens:
-            raise ValueError("budget.output_tokens must be smaller than budget.context_tokens")
+            raise ValueError("output_tokens must be smaller than context_tokens")
         return self
 
 
 class RolloutSection(Settings):
-    """How trials are run."""
+    """What a step rolls out and how."""
 
     tasks_per_step: int = Field(default=4, ge=1)
     """Prompts of one training step."""
     group_size: int = Field(default=8, ge=2)
     """Trials a task: the group that advantages are relative to."""
-    concurrency: int = Field(default=4, ge=1)
-    """Trials that run at the same time."""
     temperature: float = Field(default=1.0, gt=0)
     """Sampling temperature of training trials."""
+    concurrency: int = Field(default=4, ge=1)
+    """Trials that run at the same time."""
     retries: int = Field(default=2, ge=0)
     """How often a trial that died of an infrastructure fault is run again."""
 
 
-class EvaluateSection(Settings):
-    """Held-out evaluation, the same tasks before and after training."""
+class Recipe(Settings):
+    """A training run."""
 
-    tasks: int = Field(default=48, ge=0)
-    """How many held-out tasks, spread evenly over the families; 0 switches evaluation off."""
-    trials: int = Field(default=4, ge=1)
-    """Trials a task."""
-    temperature: float = Field(default=1.0, ge=0)
-    """Sampling temperature."""
+    run: RunSection
+    policy: PolicySection
+    harness: HarnessSection
+    tasks: TasksSection = TasksSection()
+    engine: EngineSection = EngineSection()
+    budget: BudgetSection = BudgetSection()
+    rollout: RolloutSection = RolloutSection()
+    train: TrainSettings = TrainSettings()
+    evaluate: EvaluateSettings = EvaluateSettings()
+
+    @model_validator(mode="after")
+    def _updates_divide_prompts(self) -> Self:
+        if self.rollout.tasks_per_step % self.train.updates:
+            raise ValueError(
+                f"rollout.tasks_per_step ({self.rollout.tasks_per_step}) must be divisible by "
+                f"train.updates ({self.train.updates})"
+            )
+        return self

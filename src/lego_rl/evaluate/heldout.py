@@ -3,8 +3,22 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from pydantic import Field
+
 from lego_rl.rollout.outcome import Reward
+from lego_rl.settings import Settings
 from lego_rl.tasks.task import Task
+
+
+class EvaluateSettings(Settings):
+    """Held-out evaluation, the same tasks before and after training."""
+
+    tasks: int = Field(default=48, ge=0)
+    """How many held-out tasks, spread evenly over the families; 0 switches evaluation off."""
+    trials: int = Field(default=4, ge=1)
+    """Trials a task."""
+    temperature: float = Field(default=1.0, ge=0)
+    """Sampling temperature."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,250 @@
+"""The synchronous loop: evaluate, then roll out, check, update and push the weights, step by step, then evaluate again.
+
+Invariant: a step is finished when its checkpoint is on the disk. What follows is a function of the last checkpoint, the
+recipe and the trials in the journal, so a run that is killed anywhere resumes with no task lost and none trained twice.
+Weight version v is the policy after v steps; step s samples from version s.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from lego_rl.engine.audit import Reconciliation, TrainedTokens
+from lego_rl.errors import FidelityError
+from lego_rl.evaluate.heldout import EvaluateSettings, Score, score
+from lego_rl.rollout.outcome import TrialRecord
+from lego_rl.rollout.spec import TrialSpec
+from lego_rl.tasks.task import Task
+from lego_rl.train.batch import TrainingTrial
+from lego_rl.train.checkpoints import Checkpoints
+from lego_rl.train.fidelity import EngineClaim, PromptCheck
+from lego_rl.train.metrics_log import MetricsLog
+from lego_rl.train.rollout_figures import rollout_figures
+from lego_rl.train.schedule import tasks_of_step
+from lego_rl.train.step_metrics import StepMetrics
+from lego_rl.train.trainer import BatchShape, Trainer
+
+BEFORE, AFTER = "heldout/before", "heldout/after"
+"""Labels of the trials of the two held-out evaluations."""
+
+
+class ServedEngine(Protocol):
+    """The engine as the loop sees it: weights go in with a version, and it can say which it holds."""
+
+    @property
+    def weight_version(self) -> int:
+        """Version that a call started now would sample from."""
+        ...
+
+    async def load_weights(self, state: Mapping[str, Tensor], version: int) -> None:
+        """Serve these weights from now on."""
+        ...
+
+    def weights_digest(self) -> str:
+        """Digest of the tensors in use."""
+        ...
+
+    def digest_of(self, state: Mapping[str, Tensor]) -> str:
+        """What `weights_digest` is while exactly these weights are in use."""
+        ...
+
+
+class Auditor(Protocol):
+    """Keeps what every engine call returned, outside the gateway."""
+
+    def reconcile(self, trained: TrainedTokens) -> Reconciliation:
+        """Compare a training batch with it."""
+        ...
+
+    def settle(self, call_ids: Sequence[str]) -> None:
+        """Forget calls that nobody will train on any more."""
+        ...
+
+
+class Rollouts(Protocol):
+    """Runs trials; records come back in the order of the specifications."""
+
+    async def __call__(self, specs: Sequence[TrialSpec]) -> list[TrialRecord]:
+        """Run them, or load what is already scored."""
+        ...
+
+
+class Specs(Protocol):
+    """Builds the specifications of one label; the recipe's harness, budget and seed are already in it."""
+
+    def __call__(self, tasks: Sequence[Task], label: str, attempts: int, temperature: float) -> list[TrialSpec]:
+        """`attempts` trials of every task."""
+        ...
+
+
+class Rewards(Protocol):
+    """What the trainer is told that a trial earned: `as_graded`, or a control experiment's."""
+
+    def __call__(self, records: Sequence[TrialRecord], step: int) -> list[TrainingTrial]:
+        """One training trial a record, in order."""
+        ...
+
+
+class Prompts(Protocol):
+    """Renders prompts of a step's trials again, from their messages."""
+
+    def __call__(self, records: Sequence[TrialRecord]) -> tuple[PromptCheck, ...]:
+        """Some of them are enough: a template is wrong for all or for none."""
+        ...
+
+
+class Watcher(Protocol):
+    """Is told how far the run is."""
+
+    def evaluated(self, label: str, result: Score) -> None:
+        """A held-out evaluation is done."""
+        ...
+
+    def stepped(self, step: int, figures: Mapping[str, float | int | str | None]) -> None:
+        """A step is finished."""
+        ...
+
+
+def as_graded(records: Sequence[TrialRecord], step: int) -> list[TrainingTrial]:
+    """Rewards as the tasks' own tests gave them."""
+    del step
+    return [
+        TrainingTrial(
+            trial_id=record.spec.id,
+            group_id=record.spec.group,
+            reward=record.outcome.reward,
+            segments=record.trajectory.segments if record.trajectory else (),
+        )
+        for record in records
+    ]
+
+
+@dataclass(frozen=True)
+class LoopTasks:
+    """Which tasks are trained on, in a fixed order, and which are evaluated."""
+
+    train: Sequence[Task]
+    heldout: Sequence[Task]
+
+
+@dataclass(frozen=True)
+class LoopParts:
+    """What the loop puts together; each is replaceable, and a test or a control experiment does so."""
+
+    trainer: Trainer
+    engine: ServedEngine
+    auditor: Auditor
+    rollouts: Rollouts
+    specs: Specs
+    prompts: Prompts
+    checkpoints: Checkpoints
+    log: MetricsLog
+    watcher: Watcher
+    rewards: Rewards = as_graded
+
+
+class Loop:
+    """One training run.
+
+    Args:
+        parts: Who does the work.
+        tasks: On which tasks.
+        shape: Prompts and trials of a step.
+        steps: How many steps the run has.
+        evaluation: The held-out evaluation; 0 tasks switch it off.
+        seed: Of the order of the tasks.
+    """
+
+    def __init__(
+        self,
+        parts: LoopParts,
+        tasks: LoopTasks,
+        shape: BatchShape,
+        steps: int,
+        evaluation: EvaluateSettings,
+        seed: int,
+    ) -> None:
+        self._parts = parts
+        self._tasks = tasks
+        self._shape = shape
+        self._steps = steps
+        self._evaluation = evaluation
+        self._seed = seed
+        self._previous_digest: str | None = None
+
+    async def run(self) -> None:
+        """Do what is left of the run.
+
+        Raises:
+            FidelityError: Gate or auditor stopped the run; the last finished step is kept.
+            RunError: More trials ended unattributed than a step may have.
+        """
+        # A resumed run has evaluated before: trials that faulted then must not be run again under later weights.
+        if self._parts.trainer.version == 0:
+            await self._evaluate(BEFORE)
+        for step in range(self._parts.trainer.version, self._steps):
+            await self.step(step)
+        await self._evaluate(AFTER)
+
+    async def step(self, step: int) -> StepMetrics:
+        """Roll out, check, update, save, push."""
+        parts, started = self._parts, time.perf_counter()
+        tasks = tasks_of_step(self._tasks.train, step, self._shape.prompts, self._seed)
+        label = f"train/step-{step:04d}"
+        records = await parts.rollouts(
+            parts.specs(tasks, label, self._shape.trials_per_prompt, self._shape.temperature)
+        )
+        rolled_out = time.perf_counter()
+        claim = self._claim(records)
+        self._previous_digest = claim.expected_digest
+        metrics = await asyncio.to_thread(parts.trainer.step, parts.rewards(records, step), claim)
+        audited = self._audit(records)
+        figures = {
+            **rollout_figures(records),
+            **metrics.flat(),
+            "audit/tokens": audited.tokens,
+            "seconds/rollout": rolled_out - started,
+            "seconds/training": metrics.seconds,
+            "seconds/step": time.perf_counter() - started,
+        }
+        # The row first: rows of unfinished steps are dropped on resume, a missing one could not be made up.
+        parts.log.write(step, figures)
+        parts.checkpoints.save(step + 1, parts.trainer.save)
+        await parts.engine.load_weights(parts.trainer.state_dict(), parts.trainer.version)
+        parts.watcher.stepped(step, figures)
+        return metrics
+
+    async def _evaluate(self, label: str) -> None:
+        if not self._tasks.heldout:
+            return
+        records = await self._parts.rollouts(
+            self._parts.specs(self._tasks.heldout, label, self._evaluation.trials, self._evaluation.temperature)
+        )
+        self._settle(records)
+        self._parts.watcher.evaluated(label, score(record.outcome.reward for record in records))
+
+    def _claim(self, records: Sequence[TrialRecord]) -> EngineClaim:
+        engine = self._parts.engine
+        return EngineClaim(
+            weight_version=engine.weight_version,
+            digest=engine.weights_digest(),
+            expected_digest=engine.digest_of(self._parts.trainer.state_dict()),
+            previous_digest=self._previous_digest,
+            prompts=self._parts.prompts(records),
+        )
+
+    def _audit(self, records: Sequence[TrialRecord]) -> Reconciliation:
+        found = self._parts.auditor.reconcile(self._parts.trainer.trained_tokens())
+        if not found.exact:
+            raise FidelityError("audit", found.reason, "a token was altered between the engine and the trainer")
+        self._settle(records)
+        return found
+
+    def _settle(self, records: Sequence[TrialRecord]) -> None:
+        for record in records:
+            if record.trajectory:
+                self._parts.auditor.settle([generation.call_id for generation in record.trajectory.generations])
