@@ -1,0 +1,100 @@
+"""Loading a policy directory as a `transformers` module, and saving one.
+
+Invariant: a loaded policy has every weight from the file, and a directory under its final name is complete: it is
+written beside and renamed.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+from lego_rl.engine.policy_dir import inspect_policy
+from lego_rl.errors import ConfigError
+
+_AUTO: Any = AutoModelForCausalLM
+_LOGGING: Any = transformers_logging
+_WEIGHT_FILES = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "*.pt")
+
+
+def load_policy(path: Path, dtype: torch.dtype) -> PreTrainedModel:
+    """The module of a policy directory, on the CPU, in evaluation mode.
+
+    Args:
+        path: See `inspect_policy`.
+        dtype: What the weights are cast to.
+
+    Raises:
+        ConfigError: The directory is incomplete, damaged or contradictory.
+    """
+    inspect_policy(path)
+    try:
+        with _no_progress_bars():
+            module, info = _AUTO.from_pretrained(
+                path, dtype=dtype, attn_implementation="sdpa", local_files_only=True, output_loading_info=True
+            )
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ConfigError(f"cannot load the policy in {path}: {error}", "check its files, or save it again") from error
+    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        if info.get(kind):
+            names = ", ".join(sorted(map(str, info[kind]))[:3])
+            raise ConfigError(f"the weights in {path} do not fit its config: {kind} {names}", "save both together")
+    loaded: PreTrainedModel = module.eval()
+    return loaded
+
+
+def save_policy(
+    state: Mapping[str, Tensor], config: PretrainedConfig, target: Path, *, dtype: torch.dtype, companions: Path
+) -> None:
+    """Write a policy directory.
+
+    An existing directory of that name is replaced, by two renames; a kill between them leaves the old one beside,
+    as ``.NAME.replaced``.
+
+    Args:
+        state: ``module.state_dict()`` of a causal language model, of any dtype and device.
+        config: Its config.
+        target: The directory; its parent exists.
+        dtype: What the weights are saved in (bfloat16: two bytes a parameter).
+        companions: A policy directory whose tokenizer, chat template and other small files are copied.
+
+    Raises:
+        ConfigError: `state` does not fit `config`, or the result is no policy directory.
+    """
+    module = _AUTO.from_config(config, dtype=dtype)
+    try:
+        module.load_state_dict(dict(state), strict=True)
+    except RuntimeError as error:
+        raise ConfigError(f"the state dict does not fit its config: {error}", "pass both of one module") from error
+    partial, replaced = (target.with_name(f".{target.name}.{suffix}") for suffix in ("partial", "replaced"))
+    for leftover in (partial, replaced):
+        shutil.rmtree(leftover, ignore_errors=True)
+    with _no_progress_bars():
+        module.save_pretrained(partial)
+    for path in companions.iterdir():
+        if path.is_file() and not (partial / path.name).exists() and not any(map(path.match, _WEIGHT_FILES)):
+            shutil.copy2(path, partial / path.name)
+    inspect_policy(partial)
+    if target.exists():
+        target.rename(replaced)
+    partial.rename(target)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+@contextmanager
+def _no_progress_bars() -> Iterator[None]:
+    """transformers draws bars on stderr, where a run shows its own progress."""
+    if not _LOGGING.is_progress_bar_enabled():
+        yield
+        return
+    _LOGGING.disable_progress_bar()
+    try:
+        yield
+    finally:
+        _LOGGING.enable_progress_bar()

@@ -1,0 +1,161 @@
+"""The thread that steps the engine.
+
+Invariant: everything the stepper owns is touched by this thread only. Others leave calls and weight changes in an
+inbox, which is emptied between two steps, and get their answers on their own event loop. If a step fails the engine is
+unhealthy for good: every call, present and future, fails with the cause, and none is left waiting.
+"""
+
+import contextlib
+import threading
+from asyncio import AbstractEventLoop, Future
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from lego_rl.engine.embedded.call import Call
+from lego_rl.engine.embedded.stats import EngineStats
+from lego_rl.engine.embedded.stepper import EngineOptions, Stepper
+from lego_rl.engine.embedded.weights import Weights
+from lego_rl.engine.protocol import EngineError, Sample
+
+
+@dataclass(frozen=True, eq=False)
+class WeightChange:
+    """Weights that wait for the end of the current step.
+
+    Attributes:
+        weights: What to sample from.
+        version: Their version.
+        loop: Where `future` lives.
+        future: Resolved when the weights are in use.
+    """
+
+    weights: Weights
+    version: int
+    loop: AbstractEventLoop
+    future: "Future[None]"
+
+
+class Worker:
+    """Runs a `Stepper` in a thread of its own.
+
+    Args:
+        weights: First weights.
+        version: Their version.
+        options: Sizes and threads.
+    """
+
+    def __init__(self, weights: Weights, version: int, options: EngineOptions) -> None:
+        self._stepper = Stepper(weights, version, options, _answer)
+        self._threads = options.threads
+        self._inbox: list[Call | WeightChange] = []
+        self._wakeup = threading.Condition()
+        self._closing = False
+        self._failure: EngineError | None = None
+        self._thread = threading.Thread(target=self._run, name="embedded-engine", daemon=True)
+        self._thread.start()
+
+    @property
+    def weights(self) -> Weights:
+        """What calls are sampled from now."""
+        return self._stepper.weights
+
+    @property
+    def version(self) -> int:
+        """Version of `weights`."""
+        return self._stepper.version
+
+    @property
+    def failure(self) -> EngineError | None:
+        """Why the engine is unhealthy, if it is."""
+        return self._failure
+
+    def stats(self) -> EngineStats:
+        """Totals so far."""
+        return self._stepper.stats()
+
+    def submit(self, item: Call | WeightChange) -> None:
+        """Leave a call or a weight change in the inbox.
+
+        Raises:
+            EngineError: The engine is unhealthy or closed.
+        """
+        with self._wakeup:
+            if self._failure is not None:
+                raise EngineError(str(self._failure)) from self._failure
+            if self._closing:
+                raise EngineError("the engine is closed")
+            self._inbox.append(item)
+            self._wakeup.notify()
+
+    def wake(self) -> None:
+        """Have the thread look at its calls again: one was cancelled."""
+        with self._wakeup:
+            self._wakeup.notify()
+
+    def close(self) -> None:
+        """Stop after the current step, failing what is unfinished, and wait for the thread."""
+        with self._wakeup:
+            self._closing = True
+            self._wakeup.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        torch.set_num_threads(self._threads)
+        try:
+            with torch.inference_mode():
+                while self._collect():
+                    self._stepper.step()
+        except Exception as error:  # noqa: BLE001 - handed to every caller, which is the only place it can be raised
+            self._fail(EngineError(f"the engine stopped: {type(error).__name__}: {error}"), error)
+        else:
+            self._fail(EngineError("the engine is closed"), None)
+
+    def _collect(self) -> bool:
+        """Empty the inbox, sleeping while there is nothing to do; false when it is time to end."""
+        schedule = self._stepper.schedule
+        with self._wakeup:
+            while not self._inbox and not self._closing and not schedule.running and not schedule.waiting:
+                self._wakeup.wait()
+            items, self._inbox = self._inbox, []
+            if self._closing:
+                self._inbox = items
+                return False
+        for item in items:
+            if isinstance(item, Call):
+                schedule.waiting.append(item)
+            else:
+                self._stepper.load(item.weights, item.version)
+                _post(item.loop, _set_result, item.future, None)
+        return True
+
+    def _fail(self, failure: EngineError, cause: Exception | None) -> None:
+        failure.__cause__ = cause
+        with self._wakeup:
+            self._failure = failure
+            items: list[Call | WeightChange] = [*self._inbox, *self._stepper.schedule]
+            self._inbox = []
+        for item in items:
+            error = EngineError(str(failure))
+            error.__cause__ = failure
+            _post(item.loop, _set_exception, item.future, error)
+
+
+def _answer(call: Call, sample: Sample) -> None:
+    _post(call.loop, _set_result, call.future, sample)
+
+
+def _post[*Ts](loop: AbstractEventLoop, callback: Callable[[*Ts], None], *args: *Ts) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody awaits the answer any more
+        loop.call_soon_threadsafe(callback, *args)
+
+
+def _set_result[T](future: "Future[T]", result: T) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _set_exception(future: "Future[Sample] | Future[None]", error: EngineError) -> None:
+    if not future.done():
+        future.set_exception(error)
