@@ -63,6 +63,10 @@ class Completed:
     died: bool = False
 
 
+class TransferError(SandboxError):
+    """A living sandbox refused a file transfer: what was asked for cannot be written or read in it."""
+
+
 class Sandbox:
     """A started sandbox; made by `start`, ended by `close`."""
 
@@ -189,7 +193,8 @@ class Sandbox:
         """Write records below `folder`; links below it are replaced, never followed.
 
         Raises:
-            SandboxError: Something could not be written.
+            TransferError: Something could not be written.
+            SandboxError: The sandbox died.
         """
         await self._operate(["put", folder], records.encode(tree))
 
@@ -197,7 +202,8 @@ class Sandbox:
         """Read a file or folder as records; special files and what may not be read are left out.
 
         Raises:
-            SandboxError: There is no such path, or it is larger than a transfer may be.
+            TransferError: There is no such path.
+            SandboxError: It is larger than a transfer may be, or the sandbox died.
         """
         return list(records.decode(await self._operate(["get", path])))
 
@@ -250,7 +256,7 @@ class Sandbox:
         """
         if self._process.returncode is None:
             raise SandboxError("a snapshot of a running sandbox would not be one", "kill it first")
-        return Snapshot(upper=self.run_folder.upper, pristine=self.image.pristine)
+        return Snapshot(self.run_folder.upper)
 
     async def close(self) -> None:
         """Kill everything and remove what the sandbox wrote; a snapshot is gone with it."""
@@ -279,7 +285,8 @@ class Sandbox:
         """Run one of the first process's own operations; what it wrote.
 
         Raises:
-            SandboxError: It failed, wrote too much, or the sandbox died.
+            TransferError: It failed.
+            SandboxError: It wrote too much, or the sandbox died.
         """
         received, errors = bytearray(), BoundedOutput(ERROR_BYTES)
 
@@ -297,7 +304,7 @@ class Sandbox:
             for pipe in pipes:
                 await pipe.drain(None)
         if status != 0:
-            raise SandboxError(f"{fields[0]} {fields[1]} failed in the sandbox: {errors.text().strip()}")
+            raise TransferError(f"{fields[0]} {fields[1]} failed in the sandbox: {errors.text().strip()}")
         return bytes(received)
 
     async def _watch_disk(self) -> None:

@@ -28,8 +28,14 @@ MAX_DESCRIPTORS = 4
 RECORD = struct.Struct("!cHQI")
 """Head of a record: kind, permission bits, size of the content, length of the path; path and content follow."""
 FILE, SYMLINK, DIRECTORY, DELETED = b"f", b"l", b"d", b"x"
-KERNEL_SWITCHES = ("/proc/sys/kernel/hostname", "/proc/sys/kernel/core_pattern", "/proc/sys/vm/drop_caches",
-                   "/proc/sys/net/ipv4/ip_forward", "/proc/sysrq-trigger", "/sys/fs/cgroup")
+KERNEL_SWITCHES = (
+    "/proc/sys/kernel/hostname",
+    "/proc/sys/kernel/core_pattern",
+    "/proc/sys/vm/drop_caches",
+    "/proc/sys/net/ipv4/ip_forward",
+    "/proc/sysrq-trigger",
+    "/sys/fs/cgroup",
+)
 CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 LOCKS = {"NoNewPrivs": "1", "Seccomp": "2"}
 

@@ -68,7 +68,9 @@ def plan(
     if image.rootfs is None:
         arguments += rootfs.host_root(etc)
     else:
-        layout.overlays.append(_overlay("root", layout, image.rootfs, f"{run_name}/root-upper", f"{run_name}/root-work"))
+        layout.overlays.append(
+            _overlay("root", layout, image.rootfs, f"{run_name}/root-upper", f"{run_name}/root-work")
+        )
         arguments += rootfs.folder_root(image.rootfs, f"{STAGE}/root", etc)
     arguments += rootfs.kernel_mounts()
     arguments += rootfs.scratch_mounts(limits)

@@ -41,7 +41,18 @@ def check_machine() -> None:
     Raises:
         SandboxError: bubblewrap, user namespaces or overlays do not work here.
     """
-    probe = [bubblewrap(), "--unshare-user", "--unshare-net", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
+    probe = [
+        bubblewrap(),
+        "--unshare-user",
+        "--unshare-net",
+        "--unshare-pid",
+        "--ro-bind",
+        "/",
+        "/",
+        "--proc",
+        "/proc",
+        "true",
+    ]
     try:
         result = subprocess.run(probe, capture_output=True, text=True, timeout=20, check=False)
     except OSError as error:

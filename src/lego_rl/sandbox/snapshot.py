@@ -1,4 +1,4 @@
-"""The work tree as a killed sandbox left it: an overlay's upper layer over the pristine tree, read on the host.
+"""The work tree as a killed sandbox left it: an overlay's upper layer, read on the host.
 
 Invariant: nothing of the sandbox is executed, and no link in it is followed, to read it.
 
@@ -19,15 +19,13 @@ BLOCK = 4096
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Two layers that together are the tree.
+    """The upper layer of a work tree's overlay, written by a sandbox that is dead.
 
     Attributes:
-        upper: What the sandbox wrote.
-        pristine: What was there before.
+        upper: The layer's folder on the host.
     """
 
     upper: Path
-    pristine: Path
 
 
 def is_whiteout(path: Path, status: os.stat_result) -> bool:

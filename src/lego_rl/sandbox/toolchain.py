@@ -113,9 +113,7 @@ def _build(folder: Path, toolchain: Toolchain, distributions: list[importlib.met
         for distribution in distributions:
             _copy(distribution, made / "site")
         # Never checked against the source: sandboxes share the folder read-only, and nothing in it changes.
-        compileall.compile_dir(
-            made / "site", quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
-        )
+        compileall.compile_dir(made / "site", quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
         _write_programs(made / "bin", toolchain)
         for path in (made, *made.rglob("*")):
             if not path.is_symlink():
@@ -133,9 +131,7 @@ def _write_programs(folder: Path, toolchain: Toolchain) -> None:
             (folder / name).symlink_to(toolchain.interpreter)
         else:
             libraries = f"{toolchain.library_path}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
-            (folder / name).write_text(
-                f'#!/bin/sh\nLD_LIBRARY_PATH={libraries} exec {toolchain.interpreter} "$@"\n'
-            )
+            (folder / name).write_text(f'#!/bin/sh\nLD_LIBRARY_PATH={libraries} exec {toolchain.interpreter} "$@"\n')
     for name in ("pytest", "py.test"):
         (folder / name).write_text(
             f"#!{TOOLCHAIN_MOUNT}/bin/python3\nimport sys\n\nfrom pytest import console_main\n\n"

@@ -1,0 +1,147 @@
+"""The agent's change, computed on the host from two file trees.
+
+Invariant: no program runs on the agent's files (git least of all: its configuration, index and ignore rules are the
+agent's), no link is followed, and a path that differs is in the patch or among `Patch.dropped` with a reason.
+"""
+
+import os
+import stat
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lego_rl.sandbox.snapshot import Snapshot, is_opaque, is_whiteout
+from lego_rl.sandbox.verdict import Change, Patch
+
+MAX_FILE_BYTES = 16 << 20
+MAX_PATCH_BYTES = 64 << 20
+MAX_CHANGES = 20_000
+
+BYTE_CODE = "byte code"
+PACKAGE_METADATA = "package metadata"
+_DROPPED_NAMES = {
+    ".git": "git directory",
+    "__pycache__": BYTE_CODE,
+    ".pytest_cache": "tool cache",
+    ".mypy_cache": "tool cache",
+    ".ruff_cache": "tool cache",
+    ".hypothesis": "tool cache",
+}
+_DROPPED_SUFFIXES = {
+    ".pyc": BYTE_CODE,
+    ".pyo": BYTE_CODE,
+    ".egg-info": PACKAGE_METADATA,
+    ".dist-info": PACKAGE_METADATA,
+    ".egg-link": PACKAGE_METADATA,
+    ".pth": PACKAGE_METADATA,
+}
+
+
+def diff(snapshot: Snapshot, pristine: Path) -> Patch:
+    """What the snapshot's work tree changed of the pristine one; a rename is a deletion and an addition.
+
+    Args:
+        snapshot: The overlay's upper layer, its sandbox dead.
+        pristine: The overlay's lower layer.
+    """
+    comparison = _Comparison(pristine)
+    comparison.folder(snapshot.upper, "", hides_lower=False)
+    changes = tuple(comparison.changes[path] for path in sorted(comparison.changes))
+    return Patch(changes, dict(sorted(comparison.dropped.items())))
+
+
+def dropped_because(name: str) -> str | None:
+    """Why a path whose last part is `name` is never carried over, or ``None``."""
+    by_suffix = (reason for suffix, reason in _DROPPED_SUFFIXES.items() if name.endswith(suffix))
+    return _DROPPED_NAMES.get(name) or next(by_suffix, None)
+
+
+@dataclass
+class _Comparison:
+    pristine: Path
+    changes: dict[str, Change] = field(default_factory=dict)
+    dropped: dict[str, str] = field(default_factory=dict)
+    bytes_left: int = MAX_PATCH_BYTES
+
+    def folder(self, upper: Path, relative: str, *, hides_lower: bool) -> None:
+        """Compare a folder of the upper layer with what it lies over."""
+        _make_accessible(upper, 0o700)
+        names = set()
+        for entry in sorted(os.scandir(upper), key=lambda entry: entry.name):
+            names.add(entry.name)
+            self.entry(Path(entry.path), f"{relative}/{entry.name}" if relative else entry.name)
+        lower = self.pristine / relative
+        if hides_lower and lower.is_dir() and not lower.is_symlink():
+            for name in sorted(set(os.listdir(lower)) - names):
+                self.delete(f"{relative}/{name}" if relative else name)
+
+    def entry(self, upper: Path, path: str) -> None:
+        """Compare one path of the upper layer with what it lies over."""
+        status = upper.lstat()
+        if is_whiteout(upper, status):
+            self.delete(path)
+        elif (reason := dropped_because(upper.name)) is not None:
+            self.dropped[path] = reason
+        elif stat.S_ISDIR(status.st_mode):
+            lower = self.pristine / path
+            if lower.is_symlink() or lower.is_file():
+                self.delete(path)
+            self.folder(upper, path, hides_lower=is_opaque(upper))
+        elif stat.S_ISLNK(status.st_mode):
+            self.change(Change(path, "symlink", os.fsencode(upper.readlink())))
+        elif stat.S_ISREG(status.st_mode):
+            self.file(upper, path, status)
+        else:
+            self.dropped[path] = "special file"
+            self.delete(path)
+
+    def file(self, upper: Path, path: str, status: os.stat_result) -> None:
+        """Take a regular file over, if it is not too large."""
+        if status.st_size > MAX_FILE_BYTES:
+            self.dropped[path] = f"larger than {MAX_FILE_BYTES >> 20} MiB"
+            return
+        _make_accessible(upper, 0o600)
+        with os.fdopen(os.open(upper, os.O_RDONLY | os.O_NOFOLLOW), "rb") as stream:
+            self.change(Change(path, "file", stream.read(), bool(status.st_mode & stat.S_IXUSR)))
+
+    def change(self, change: Change) -> None:
+        """Record a file or link that is not as it was; what was below a replaced folder is deleted."""
+        lower = self.pristine / change.path
+        if lower.is_dir() and not lower.is_symlink():
+            self.delete(change.path)
+        elif _as_change(lower, change.path) == change:
+            return
+        if len(self.changes) >= MAX_CHANGES:
+            self.dropped[change.path] = f"more than {MAX_CHANGES} changes"
+        elif len(change.content) > self.bytes_left:
+            self.dropped[change.path] = f"changes larger than {MAX_PATCH_BYTES >> 20} MiB together"
+        else:
+            self.bytes_left -= len(change.content)
+            self.changes[change.path] = change
+
+    def delete(self, path: str) -> None:
+        """Record that everything the pristine tree has at `path` is gone."""
+        lower = self.pristine / path
+        if (reason := dropped_because(lower.name)) is not None:
+            self.dropped[path] = reason
+        elif lower.is_dir() and not lower.is_symlink():
+            for name in sorted(os.listdir(lower)):
+                self.delete(f"{path}/{name}")
+        elif os.path.lexists(lower):
+            self.changes[path] = Change(path, "deleted")
+
+
+def _as_change(lower: Path, path: str) -> Change | None:
+    """A pristine path in the form of a change, for comparison."""
+    if lower.is_symlink():
+        return Change(path, "symlink", os.fsencode(lower.readlink()))
+    if not lower.is_file():
+        return None
+    return Change(path, "file", lower.read_bytes(), bool(lower.stat().st_mode & stat.S_IXUSR))
+
+
+def _make_accessible(path: Path, mode: int) -> None:
+    """Undo a mode that would keep an ordinary user out of its own file; nobody else writes here any more."""
+    with suppress(PermissionError):
+        if not os.access(path, os.R_OK, follow_symlinks=False):
+            path.chmod(mode)

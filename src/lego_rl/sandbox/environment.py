@@ -1,0 +1,255 @@
+"""A bubblewrap sandbox as an environment of stock Harbor.
+
+Invariant: the agent phase of every trial has no network but what the host listens on inside it, whatever Harbor plans;
+a task that declares any other network for it is refused.
+
+Use by import path: ``lego_rl.sandbox.environment:BubblewrapEnvironment``.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+import socket
+from typing import Any, override
+
+from harbor.environments.base import BaseEnvironment, ExecResult
+from harbor.environments.capabilities import EnvironmentCapabilities, EnvironmentResourceCapabilities
+from harbor.models.task.config import NetworkMode
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox.box import Completed, OutputSink, Sandbox
+from lego_rl.sandbox.image import Image, prepare_image
+from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
+from lego_rl.sandbox.mounts import read_only
+from lego_rl.sandbox.records import Record, read_tree, write_tree
+from lego_rl.sandbox.rootfs import USER
+from lego_rl.sandbox.seal import verify_seal
+from lego_rl.sandbox.snapshot import Snapshot
+from lego_rl.sandbox.state import State
+from lego_rl.sandbox.toolchain import Toolchain, prepare_toolchain
+from lego_rl.tasks.task import Task
+
+DEFAULT_WORKDIR = "/app"
+LOG_FOLDERS = ("/logs/agent", "/logs/artifacts")
+KNOWN_USERS = (None, "root", 0, "0", USER, 1000, "1000")
+
+
+class BubblewrapEnvironment(BaseEnvironment):
+    """One agent phase.
+
+    Keyword arguments, all plain JSON values (Harbor's ``EnvironmentConfig.kwargs``):
+
+    Args:
+        rootfs: Folder of an unpacked image; the host's own programs without it.
+        read_only: Read-only mounts, ``{target inside: source on the host}``.
+        state: Folder for caches and run folders; the user's cache folder without it.
+        processes: Limit of processes and threads.
+        disk_mb: Limit of changes to the work tree, in MiB; Harbor's ``storage_mb`` where the task sets it.
+        scratch_mb: Size of each temporary file system, in MiB.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        rootfs: str | None = None,
+        read_only: Mapping[str, str] | None = None,
+        state: str | None = None,
+        processes: int | None = None,
+        disk_mb: int | None = None,
+        scratch_mb: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.state = State(Path(state)) if state else State.default()
+        self._rootfs = Path(rootfs) if rootfs else None
+        self._read_only = dict(read_only or {})
+        self._bounds = {"processes": processes, "disk_mb": disk_mb, "scratch_mb": scratch_mb}
+        self._sandbox: Sandbox | None = None
+        super().__init__(*args, **kwargs)
+
+    @staticmethod
+    @override
+    def type() -> str:
+        return "bubblewrap"
+
+    @property
+    @override
+    def capabilities(self) -> EnvironmentCapabilities:
+        return EnvironmentCapabilities(disable_internet=True)
+
+    @classmethod
+    @override
+    def resource_capabilities(cls) -> EnvironmentResourceCapabilities:
+        return EnvironmentResourceCapabilities(memory_limit=True)
+
+    @override
+    def _validate_definition(self) -> None:
+        if self.network_policy.network_mode != NetworkMode.NO_NETWORK:
+            raise SandboxError(
+                f"task {self.environment_name} asks for network mode {self.network_policy.network_mode.value!r}",
+                'an agent phase has no network: set network_mode = "no-network" in [environment]',
+            )
+        if self.task_env_config.docker_image and self._rootfs is None:
+            raise SandboxError(
+                f"task {self.environment_name} needs the image {self.task_env_config.docker_image}",
+                "unpack it and give the folder as rootfs",
+            )
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The running sandbox.
+
+        Raises:
+            SandboxError: The environment is not started.
+        """
+        if self._sandbox is None:
+            raise SandboxError("the environment is not running", "call start() first")
+        return self._sandbox
+
+    @property
+    def image(self) -> Image:
+        """What the sandbox started from."""
+        return self.sandbox.image
+
+    @property
+    def toolchain(self) -> Toolchain:
+        """The Python that the sandbox has."""
+        return prepare_toolchain(self.state, below_folder_root=self._rootfs is not None)
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of the agent phase; the grading sandbox is given the same."""
+        config = self.task_env_config
+        chosen = {
+            "memory_mb": self._effective_memory_mb,
+            "disk_mb": config.storage_mb,
+            **{name: value for name, value in self._bounds.items() if value is not None},
+        }
+        return Limits(**{name: value for name, value in chosen.items() if value is not None})
+
+    @property
+    def limit_report(self) -> LimitReport:
+        """What enforces the limits."""
+        return self.sandbox.limit_report
+
+    def limit_hits(self) -> LimitHits:
+        """Which of its own limits the sandbox ran into, by the host's evidence."""
+        return self.sandbox.limit_hits()
+
+    @override
+    async def start(self, force_build: bool) -> None:
+        workdir = self.task_env_config.workdir or DEFAULT_WORKDIR
+        image = prepare_image(self.environment_dir, self.state, workdir=workdir, rootfs=self._rootfs)
+        shown = {mount["target"]: mount["source"] for mount in self._host_mounts}
+        self._sandbox = await Sandbox.start(
+            image,
+            self.toolchain,
+            mounts=read_only({**shown, **self._read_only}),
+            limits=self.limits,
+            state=self.state,
+        )
+        try:
+            await self._sandbox.put(
+                "/logs", [Record(name.removeprefix("/logs/"), "directory", mode=0o777) for name in LOG_FOLDERS]
+            )
+            await verify_seal(self._sandbox, self._task())
+        except BaseException:
+            await self.stop(delete=True)
+            raise
+
+    @override
+    async def stop(self, delete: bool) -> None:
+        if self._sandbox is not None:
+            await self._sandbox.close()
+
+    @override
+    async def exec(
+        self,
+        command: str,
+        cwd: str | None = None,
+        env: dict[str, str] | None = None,
+        timeout_sec: int | None = None,
+        user: str | int | None = None,
+    ) -> ExecResult:
+        who = self._resolve_user(user)
+        if who not in KNOWN_USERS:
+            raise SandboxError(f"there is no user {who!r} in the sandbox", f"leave the user out: all is run as {USER}")
+        done = await self.run(
+            ["bash", "-c", command], cwd=cwd, env=self._merge_env(env) or {}, timeout=timeout_sec, sink=self._sink()
+        )
+        if done.timed_out:
+            raise RuntimeError(f"Command timed out after {timeout_sec} seconds")
+        return ExecResult(stdout=done.stdout, stderr=done.stderr, return_code=done.returncode)
+
+    async def run(
+        self,
+        argv: list[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: str = "",
+        timeout: float | None = None,
+        sink: OutputSink | None = None,
+    ) -> Completed:
+        """Run a program without a shell, with standard input; see `Sandbox.exec`."""
+        return await self.sandbox.exec(argv, env=env, cwd=cwd, stdin=stdin, timeout=timeout, sink=sink)
+
+    async def listen(self, port: int) -> socket.socket:
+        """A socket that listens on ``127.0.0.1:port`` inside the sandbox, for a server on the host.
+
+        Raises:
+            SandboxError: The port cannot be bound.
+        """
+        return await self.sandbox.listen(port)
+
+    async def kill(self) -> None:
+        """Kill everything inside; files stay for `snapshot`.
+
+        Raises:
+            SandboxError: Something is still alive.
+        """
+        await self.sandbox.kill()
+
+    def snapshot(self) -> Snapshot:
+        """The work tree as the killed sandbox left it.
+
+        Raises:
+            SandboxError: The sandbox is still alive.
+        """
+        return self.sandbox.snapshot()
+
+    @override
+    async def upload_file(self, source_path: Path | str, target_path: str) -> None:
+        folder, _, name = target_path.rstrip("/").rpartition("/")
+        source = Path(source_path)
+        record = Record(name, "file", source.read_bytes(), source.stat().st_mode & 0o777)
+        await self.sandbox.put(folder or "/", [record])
+
+    @override
+    async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
+        await self.sandbox.put(target_dir, read_tree(Path(source_dir)))
+
+    @override
+    async def download_file(self, source_path: str, target_path: Path | str) -> None:
+        records = await self.sandbox.get(source_path)
+        if len(records) != 1 or records[0].path:
+            raise SandboxError(f"{source_path} is not a file in the sandbox")
+        target = Path(target_path)
+        write_tree([Record(target.name, "file", records[0].content, records[0].mode)], target.parent)
+
+    @override
+    async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
+        write_tree(await self.sandbox.get(source_dir), Path(target_dir))
+
+    def _task(self) -> Task | None:
+        """The task with Lego-RL's specification that this environment belongs to, if it is one."""
+        folder = self.environment_dir.parent
+        return Task.load(folder) if (folder / "tests" / "spec.json").is_file() else None
+
+    def _sink(self) -> OutputSink | None:
+        emit = self._output_callback()
+        if emit is None:
+            return None
+
+        async def consume(piece: bytes, stream: str) -> None:
+            await emit(piece.decode(errors="replace"), "stdout" if stream == "stdout" else "stderr")
+
+        return consume

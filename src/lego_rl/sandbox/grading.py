@@ -1,0 +1,131 @@
+"""The only grader: `grade` runs a task's own tests on a patch, in a sandbox that the agent never touched.
+
+Invariant: the verdict is computed on the host, from a report that is read after every process of the grading sandbox is
+dead. Only 0 and 1 exist. What the patch makes go wrong is a 0; only a sandbox that cannot be built raises.
+
+What isolation cannot block: the tested code runs inside the process that writes the report, so code that knows the
+runner can rewrite the report while it lives. What it can: nothing of the agent phase is alive or on disk here, test
+files and runner configuration are the task's own, and no process outlives the test command to change the report.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from lego_rl.errors import TaskError
+from lego_rl.sandbox.box import Completed, Sandbox, TransferError
+from lego_rl.sandbox.image import Image
+from lego_rl.sandbox.layout import REPORT_FOLDER
+from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.ownership import Ownership
+from lego_rl.sandbox.parsers import parser_named
+from lego_rl.sandbox.records import Record, read_tree
+from lego_rl.sandbox.state import State
+from lego_rl.sandbox.toolchain import Toolchain
+from lego_rl.sandbox.verdict import Change, Patch, TestStatus, Verdict
+from lego_rl.tasks.task import Task
+
+REPORT_NAME = "report"
+MAX_REPORT_BYTES = 32 << 20
+GRADING_SECONDS = 600.0
+GRADING_ENVIRONMENT = {
+    "LEGO_REPORT": f"{REPORT_FOLDER}/{REPORT_NAME}",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    "PYTEST_ADDOPTS": "-p no:cacheprovider",
+    "CI": "1",
+}
+
+
+async def grade(
+    task: Task,
+    patch: Patch,
+    image: Image,
+    toolchain: Toolchain,
+    *,
+    limits: Limits | None = None,
+    state: State | None = None,
+    timeout: float = GRADING_SECONDS,
+) -> Verdict:
+    """Grade `patch`.
+
+    Args:
+        task: The task; its ``tests/`` are read from the host.
+        patch: The agent's change.
+        image: What the agent phase started from.
+        toolchain: What the agent phase had.
+        limits: Limits of the grading sandbox.
+        state: Where it keeps its files.
+        timeout: Seconds for the test command; a command that takes longer passed nothing.
+
+    Raises:
+        SandboxError: The grading sandbox could not be built or ended by itself: an infrastructure fault.
+        TaskError: The task names a parser that does not exist, or lacks one of its test files.
+    """
+    started = time.monotonic()
+    parse = parser_named(task.tests.parser)
+    own_files = task_files(task)
+    applied, rolled_back = Ownership(task.tests.test_files, image.pristine).split(patch)
+    box = await Sandbox.start(image, toolchain, limits=limits, state=state)
+    try:
+        try:
+            await box.put(image.workdir, [*_deletions_first(applied), *own_files])
+            done = await box.exec(["sh", "-c", task.tests.command], env=GRADING_ENVIRONMENT, timeout=timeout)
+            log = _log(done, timeout)
+        except TransferError as error:
+            log = f"the patch cannot be applied: {error.problem}"
+        await box.kill()
+        report = read_report(box.run_folder.report / REPORT_NAME)
+    finally:
+        await box.close()
+    wanted = (*task.tests.fail_to_pass, *task.tests.pass_to_pass)
+    tests: dict[str, TestStatus] = parse(report, wanted)
+    return Verdict(
+        reward=1 if all(tests[test] == "passed" for test in wanted) else 0,
+        tests=tests,
+        rolled_back=rolled_back,
+        log=log,
+        seconds=time.monotonic() - started,
+    )
+
+
+def task_files(task: Task) -> list[Record]:
+    """The task's own test files, from ``tests/files/``.
+
+    Raises:
+        TaskError: One that the specification names is not there.
+    """
+    folder = task.path / "tests" / "files"
+    records = list(read_tree(folder)) if folder.is_dir() else []
+    present = {record.path for record in records}
+    missing = [name for name in task.tests.test_files if name not in present]
+    if missing:
+        raise TaskError(f"task {task.id} lacks its test file {missing[0]}", f"add it as {folder / missing[0]}")
+    return [record for record in records if record.kind != "directory"]
+
+
+def read_report(path: Path) -> bytes:
+    """The report, or nothing where there is none: only a regular file of a bearable size is one, a link is not."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    with os.fdopen(descriptor, "rb") as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_REPORT_BYTES:
+            return b""
+        return stream.read(MAX_REPORT_BYTES)
+
+
+def _deletions_first(changes: Sequence[Change]) -> Iterator[Record]:
+    for change in sorted(changes, key=lambda change: change.kind != "deleted"):
+        yield Record(change.path, change.kind, change.content, 0o755 if change.executable else 0o644)
+
+
+def _log(done: Completed, timeout: float) -> str:
+    notes = [f"[the test command was killed after {timeout:.0f} s]"] if done.timed_out else []
+    notes += ["[the grading sandbox was killed for its disk limit]"] if done.died else []
+    return "\n".join([text for text in (done.stdout, done.stderr) if text] + notes)

@@ -1,0 +1,83 @@
+"""From a test report to a status for each test, by the name that ``tests/spec.json`` gives.
+
+Invariant: a report is hostile input (the tested code runs in the process that writes it). A parser never raises on it,
+and a test that it does not name is ``missing``.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePosixPath
+from xml.parsers import expat
+
+from lego_rl.errors import TaskError
+from lego_rl.sandbox.verdict import TestStatus
+
+type Parser = Callable[[bytes, Iterable[str]], dict[str, TestStatus]]
+"""Report and the test ids that are asked for → the status of each."""
+
+_SEVERITY: Mapping[TestStatus, int] = {"passed": 0, "skipped": 1, "error": 2, "failed": 3}
+_ELEMENTS: Mapping[str, TestStatus] = {"failure": "failed", "error": "error", "skipped": "skipped"}
+
+
+def parser_named(name: str) -> Parser:
+    """The parser called `name`.
+
+    Raises:
+        TaskError: There is none.
+    """
+    if name not in PARSERS:
+        raise TaskError(f"there is no report parser {name!r}", f"use one of {', '.join(sorted(PARSERS))}")
+    return PARSERS[name]
+
+
+def parse_pytest_junit(report: bytes, wanted: Iterable[str]) -> dict[str, TestStatus]:
+    """pytest's ``--junitxml`` (any family), for ids as pytest prints them: ``path::[Class::]name[parameters]``.
+
+    Where a test is named twice (a failing teardown adds an entry) the worse status counts.
+    """
+    found = _junit_cases(report)
+    return {test: found.get(_junit_key(test), "missing") for test in wanted}
+
+
+def _junit_cases(report: bytes) -> dict[tuple[str, str], TestStatus]:
+    cases: dict[tuple[str, str], TestStatus] = {}
+    current: tuple[str, str] | None = None
+
+    def opened(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal current
+        if tag == "testcase":
+            current = (attributes.get("classname", ""), attributes.get("name", ""))
+            cases.setdefault(current, "passed")
+        elif current is not None and tag in _ELEMENTS:
+            cases[current] = max(cases[current], _ELEMENTS[tag], key=_SEVERITY.__getitem__)
+
+    def closed(tag: str) -> None:
+        nonlocal current
+        if tag == "testcase":
+            current = None
+
+    def refuse(*_: object) -> None:
+        raise ValueError("a test report has no document type")
+
+    reader = expat.ParserCreate()
+    reader.StartElementHandler = opened
+    reader.EndElementHandler = closed
+    reader.StartDoctypeDeclHandler = refuse
+    try:
+        reader.Parse(report, True)
+    except (expat.ExpatError, ValueError):
+        return {}
+    return cases
+
+
+def _junit_key(test: str) -> tuple[str, str]:
+    """Class name and name under which pytest reports a test (``_pytest.junitxml``: path separators become dots)."""
+    address, bracket, parameters = test.partition("[")
+    path, *names = address.split("::")
+    module = re.sub(r"\.py$", "", PurePosixPath(path).as_posix().replace("/", "."))
+    name = names[-1] if names else ""
+    return ".".join([module, *names[:-1]]), f"{name}{bracket}{parameters}"
+
+
+PARSERS: dict[str, Parser] = {"pytest-junit": parse_pytest_junit}
+"""Parser by the name that a specification gives."""

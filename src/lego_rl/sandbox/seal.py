@@ -1,0 +1,55 @@
+"""Whether an agent phase is sealed, asked from inside before the agent starts.
+
+Invariant: a hole is a `SandboxError`, an infrastructure fault; there is no weaker sandbox.
+"""
+
+import os
+from functools import lru_cache
+from pathlib import Path
+
+from lego_rl.errors import SandboxError, TaskError
+from lego_rl.sandbox.box import Sandbox
+from lego_rl.tasks.task import Task
+
+ALWAYS_HIDDEN = ("/tests", "/solution")
+
+
+async def verify_seal(box: Sandbox, task: Task | None) -> None:
+    """Look for hidden tests, routes, writable kernel switches and capabilities, from inside.
+
+    Args:
+        box: A sandbox in which nothing ran yet.
+        task: The task whose tests must be hidden; ``None`` for one without Lego-RL's specification.
+
+    Raises:
+        SandboxError: The sandbox has a hole.
+        TaskError: The task's own repository gives a hidden test away.
+    """
+    hidden = hidden_tests(task, box.image.pristine) if task is not None else ()
+    holes = await box.holes([*ALWAYS_HIDDEN, *(f"{box.image.workdir}/{path}" for path in hidden)])
+    if holes:
+        raise SandboxError(f"the sandbox is not sealed: {'; '.join(holes)}", "report this as a bug")
+
+
+def hidden_tests(task: Task, pristine: Path) -> tuple[str, ...]:
+    """Test files of the task that must not be in the work tree: those that the pristine tree does not have.
+
+    Raises:
+        TaskError: A file that holds a FAIL_TO_PASS test is in the repository under this or another name.
+    """
+    deciding = frozenset(test.partition("::")[0] for test in task.tests.fail_to_pass)
+    return _hidden_tests(task.path, task.tests.test_files, deciding, pristine)
+
+
+@lru_cache(maxsize=4096)
+def _hidden_tests(task: Path, test_files: tuple[str, ...], deciding: frozenset[str], pristine: Path) -> tuple[str, ...]:
+    secret = {path.read_bytes(): name for name in deciding if (path := task / "tests" / "files" / name).is_file()}
+    sizes = {len(content) for content in secret}
+    for folder, _, names in os.walk(pristine):
+        for path in (Path(folder, name) for name in names):
+            if path.is_file() and path.stat().st_size in sizes and (name := secret.get(path.read_bytes())) is not None:
+                raise TaskError(
+                    f"task {task.name} shows its hidden test {name} as {path.relative_to(pristine)}",
+                    "remove the file from environment/",
+                )
+    return tuple(name for name in test_files if not os.path.lexists(pristine / name))

@@ -1,0 +1,64 @@
+"""Lego-RL's grader as a verifier of stock Harbor.
+
+Invariant: the agent phase is dead before its files are read, and the reward that Harbor is told is computed from the
+verdict alone; nothing that the agent could write is read as one.
+
+Use by import path: ``lego_rl.sandbox.verifier:FreshVerifier``.
+"""
+
+import asyncio
+import json
+from dataclasses import asdict
+from typing import Any, override
+
+from harbor.models.verifier.result import VerifierResult
+from harbor.verifier.base import BaseVerifier
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox.codec import patch_to_json, verdict_to_json
+from lego_rl.sandbox.diff import diff
+from lego_rl.sandbox.environment import BubblewrapEnvironment
+from lego_rl.sandbox.grading import GRADING_SECONDS, grade
+from lego_rl.tasks.task import Task
+
+PATCH_FILE = "patch.json"
+VERDICT_FILE = "verdict.json"
+LIMITS_FILE = "limits.json"
+
+
+class FreshVerifier(BaseVerifier):
+    """Kill, snapshot, diff, grade in a fresh sandbox; the patch and the verdict go to the trial's verifier folder.
+
+    Args:
+        grading_sec: Seconds for the test command (Harbor's ``VerifierConfig.kwargs``).
+    """
+
+    def __init__(self, *args: Any, grading_sec: float = GRADING_SECONDS, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._grading_sec = grading_sec
+
+    @override
+    async def verify(self) -> VerifierResult:
+        environment = self.environment
+        if not isinstance(environment, BubblewrapEnvironment):
+            raise SandboxError(
+                f"FreshVerifier cannot snapshot a {environment.type()} environment", "use BubblewrapEnvironment"
+            )
+        folder = self.trial_paths.verifier_dir
+        folder.mkdir(parents=True, exist_ok=True)
+        await environment.kill()
+        evidence = {"in_force": asdict(environment.limit_report), "hits": asdict(environment.limit_hits())}
+        (folder / LIMITS_FILE).write_text(json.dumps(evidence, indent=1))
+        patch = await asyncio.to_thread(diff, environment.snapshot(), environment.image.pristine)
+        (folder / PATCH_FILE).write_text(patch_to_json(patch))
+        verdict = await grade(
+            Task.load(self.task.paths.task_dir),
+            patch,
+            environment.image,
+            environment.toolchain,
+            limits=environment.limits,
+            state=environment.state,
+            timeout=self._grading_sec,
+        )
+        (folder / VERDICT_FILE).write_text(verdict_to_json(verdict))
+        return VerifierResult(rewards={"reward": verdict.reward})
