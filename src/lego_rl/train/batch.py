@@ -243,8 +243,9 @@ def plan(
 ) -> list[MicroBatch]:
     """Deal rows to micro-batches of at most `budget` computed positions; a row that is longer stands alone.
 
-    Where routes are replayed they have been checked (`replay.check_routes`). Rows are taken longest first, so that rows of like length meet and little is padded. What all rows of a micro-batch
-    begin with (the harness's prompt, as a rule) counts once: the forward pass computes it once.
+    Where routes are replayed they have been checked (`replay.check_routes`). Rows are taken longest first, so that rows
+    of like length meet and little is padded. What all rows of a micro-batch begin with (as a rule the harness's prompt)
+    counts once: the forward pass computes it once.
     """
     batches: list[MicroBatch] = []
     pending: list[Row] = []

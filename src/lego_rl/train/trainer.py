@@ -17,9 +17,10 @@ from typing import Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from lego_rl.engine.embedded.policy import load_policy
 from lego_rl.errors import ConfigError, FidelityError
 from lego_rl.train import fidelity, optim, persistence
 from lego_rl.train.batch import MicroBatch, Row, Selection, TrainingTrial, plan, select
@@ -106,8 +107,7 @@ class Trainer:
             ConfigError: The directory holds no policy, or the settings do not fit it.
         """
         device = device or torch.device("cpu")
-        policy = persistence.load_policy(directory, device)
-        reference = persistence.load_policy(directory, device) if settings.loss.kl_coefficient else None
+        policy, reference = _load(directory, device), _reference(directory, settings, device)
         return cls(policy, reference, directory, settings, shape)
 
     def state_dict(self) -> Mapping[str, Tensor]:
@@ -134,12 +134,12 @@ class Trainer:
         try:
             observed = self._observe(plans, tally)
             observed += [self._look(batch) for batch in self._plan(selection.silent)]
+            self._last_batches = [seen.batch for seen in observed]
             report = self._gate(observed, claim, coverage)
         except FidelityError:
             self._optimizer.zero_grad()
             raise
         norms = self._update(plans, observed, tally)
-        self._last_batches = [batch for batches in plans for batch in batches]
         rewards = [trial.reward for trial in trials if trial.reward is not None]
         return StepMetrics(
             version=self.version,
@@ -158,14 +158,12 @@ class Trainer:
         )
 
     def trained_tokens(self) -> TrainedTokens:
-        """The tokens of the last step, read back from its tensors, for the auditor."""
+        """All tokens that the last step read, silent trials' included, back from its tensors; for the auditor."""
         return trained_tokens(self._last_batches)
 
     def save(self, directory: Path) -> None:
         """Fill an empty folder with policy, optimizer, random state and version; all is on the disk on return."""
-        persistence.save_policy(self.policy, self._source, directory / persistence.POLICY)
-        persistence.write_state(directory, self._optimizer, {"version": self.version})
-        persistence.flush(directory)
+        persistence.write(directory, self.policy, self._optimizer, self.version, self._source)
 
     @classmethod
     def resume(
@@ -189,10 +187,9 @@ class Trainer:
             RunError: The checkpoint is incomplete.
         """
         device = device or torch.device("cpu")
-        policy = persistence.load_policy(directory / persistence.POLICY, device)
-        held = persistence.load_policy(reference, device) if settings.loss.kl_coefficient else None
-        trainer = cls(policy, held, reference, settings, shape)
-        trainer.version = int(persistence.read_state(directory, trainer._optimizer)["version"])
+        policy = _load(directory / persistence.POLICY, device)
+        trainer = cls(policy, _reference(reference, settings, device), reference, settings, shape)
+        trainer.version = persistence.read(directory, trainer._optimizer)
         return trainer
 
     def _plan(self, rows: Sequence[Row]) -> list[MicroBatch]:
@@ -243,7 +240,9 @@ class Trainer:
         if self._reference is not None:
             kl_BT = low_variance_kl(seen.logp_BT, self._reference_logp(self._reference, batch))
             loss = loss + settings.kl_coefficient * seq_mean_token_mean(kl_BT, mask_BT, batch.scale_B, divisor)
-        tally.add(policy, weights, mask_BT, policy_loss=float(policy_loss.detach()), kl_BT=kl_BT, entropy_N=seen.entropy_N)
+        tally.add(
+            policy, weights, mask_BT, policy_loss=float(policy_loss.detach()), kl_BT=kl_BT, entropy_N=seen.entropy_N
+        )
         return loss
 
     def _reference_logp(self, reference: PreTrainedModel, batch: MicroBatch) -> Tensor:
@@ -286,3 +285,13 @@ class Trainer:
         self._previous = before
         self.version += 1
         return norms
+
+
+def _load(directory: Path, device: torch.device) -> PreTrainedModel:
+    module = load_policy(directory, torch.float32)
+    nn.Module.to(module, device)
+    return module
+
+
+def _reference(directory: Path, settings: TrainSettings, device: torch.device) -> PreTrainedModel | None:
+    return _load(directory, device) if settings.loss.kl_coefficient else None

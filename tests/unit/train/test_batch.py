@@ -149,7 +149,9 @@ def test_the_auditor_is_shown_every_trained_token_once(segments: list[Segment], 
         for s in segments
         for i in np.flatnonzero(s.loss_mask)
     )
-    tokens = zip(shown.call_ids, shown.positions.tolist(), shown.token_ids.tolist(), shown.logprobs.tolist(), strict=True)
+    tokens = zip(
+        shown.call_ids, shown.positions.tolist(), shown.token_ids.tolist(), shown.logprobs.tolist(), strict=True
+    )
     assert sorted(tokens) == expected
 
 

@@ -42,8 +42,8 @@ def test_replaying_a_routers_own_choice_changes_nothing() -> None:
 
 @pytest.mark.parametrize("experts", ["grouped_mm", "eager", "batched_mm"])
 def test_replaying_other_routes_reproduces_the_policy_that_chose_them(experts: str) -> None:
-    """A policy with perturbed routers runs experts A. With routers restored but A replayed, and the weights that the
-    restored routers give to A, nothing but the weights differs from the perturbed pass: checked by a hand-made forward."""
+    """A policy with perturbed routers chose experts A. Replaying A in the unperturbed policy is the pass in which every
+    layer is told A by hand and weighs it by its own router."""
     policy = moe(experts=experts)
     ids = torch.randint(0, 64, (2, 9), generator=torch.Generator().manual_seed(1))
     perturbed = moe(experts=experts)

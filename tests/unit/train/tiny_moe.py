@@ -1,12 +1,15 @@
-"""A tiny Qwen3-MoE, and an engine in the plainest possible form: sample token by token with `transformers` and write down
-log-probs and experts. Everything the trainer is tested with comes from here."""
+"""A tiny Qwen3-MoE, and an engine in the plainest form: sample token by token with `transformers` and write down log-probs
+and experts. What the trainer is tested with comes from here."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 from torch import Tensor
 from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 
@@ -153,3 +156,11 @@ def trials(
 def honest(version: int = 0) -> EngineClaim:
     """The claim of an engine that holds the trainer's weights."""
     return EngineClaim(version, digest="same", expected_digest="same", previous_digest="older")
+
+
+def policy_directory(path: Path, seed: int = 0) -> Path:
+    """`moe(seed)` on disk, with a tokenizer of its vocabulary."""
+    moe(seed).save_pretrained(path)
+    Tokenizer(WordLevel({str(i): i for i in range(VOCAB)}, "0")).save(str(path / "tokenizer.json"))
+    (path / "chat_template.jinja").write_text("{{ messages }}")
+    return path
