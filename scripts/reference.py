@@ -1,12 +1,12 @@
 """Write the generated reference: docs/reference/recipe.md and docs/reference/faults.md.
 
-Run it after changing a settings class, a harness's options or the fault table: ``.venv/bin/python scripts/reference.py``.
+Run ``.venv/bin/python scripts/reference.py`` after changing a settings class, a harness's options or the fault table.
 A unit test compares the committed files with what this prints.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, TypeAliasType, Union, get_args, get_origin
+from typing import Annotated, Literal, TypeAliasType, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -66,8 +66,8 @@ def faults_page() -> str:
     return "\n".join([NOTE, "# Fault table\n", " ".join(FAULTS_TEXT.split()) + "\n", *rows, ""])
 
 
-FAULTS_TEXT = """Every trial ends in one row. `graded`: the tests' verdict, 0 without one; `zero`: 0; `masked`: no reward,
-out of the loss, the group statistics and every denominator. An agent can only reach rows that are graded or zero."""
+FAULTS_TEXT = """Every trial ends in one row. `graded`: the tests' verdict, 0 without one; `zero`: 0; `masked`: no
+reward, out of the loss, the group statistics and every denominator. An agent can only reach rows that are graded or zero."""
 
 
 def models_in(annotation: object) -> list[type[BaseModel]]:
@@ -90,18 +90,29 @@ def type_name(annotation: object) -> str:
     if isinstance(annotation, TypeAliasType):
         return type_name(annotation.__value__)
     origin, args = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return type_name(args[0])
-    if origin is Literal:
-        return " or ".join(f"`{value!r}`".replace("'", '"') for value in args)
-    if origin in (list, tuple):
-        return "list of " + type_name(args[0])
-    if origin is dict:
-        return "table"
-    if args and (origin is Union or "|" in str(annotation)):
-        return " or ".join(type_name(part) for part in args if part is not type(None))
-    names = {int: "integer", float: "number", str: "text", bool: "true or false", Path: "path"}
-    return names.get(annotation, getattr(annotation, "__name__", str(annotation)))  # type: ignore[call-overload,no-any-return]
+    match origin:
+        case None:
+            return NAMES.get(annotation, str(annotation))
+        case _ if origin is Literal:
+            return " or ".join(f"`{value!r}`".replace("'", '"') for value in args)
+        case _ if origin is dict:
+            return NAMES[dict]
+        case _ if origin in (list, tuple):
+            return f"list of {type_name(args[0])}"
+        case _ if origin is Annotated:
+            return type_name(args[0])
+    return " or ".join(type_name(part) for part in args if part is not type(None))
+
+
+NAMES: dict[object, str] = {
+    int: "integer",
+    float: "number",
+    str: "text",
+    bool: "true or false",
+    Path: "path",
+    dict: "table",
+    Ellipsis: "",
+}
 
 
 def default(field: FieldInfo) -> str:

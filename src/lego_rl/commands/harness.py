@@ -16,9 +16,8 @@ def install(name: str) -> None:
     console = Console()
     with console.status(f"installing {name} (once; a few hundred megabytes)"):
         bundle = registry.install(name)
-    console.print(
-        f"{bundle.name} {bundle.version} · {_megabytes(bundle.size_bytes)} · sha256 {bundle.hash[:12]} · {bundle.licence}"
-    )
+    size = _megabytes(bundle.size_bytes)
+    console.print(f"{bundle.name} {bundle.version} · {size} · sha256 {bundle.hash[:12]} · {bundle.licence}")
 
 
 def show() -> None:
