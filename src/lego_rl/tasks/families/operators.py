@@ -16,10 +16,7 @@ _COMPARISON = {
     ">": ("{a} is more than {b}", "{a} is above {b}"),
     ">=": ("{a} is at least {b}", "{a} is {b} or more"),
 }
-_BOOLEAN = {
-    "and": ("both {a} and {b} must hold", "{a} and {b} are needed together"),
-    "or": ("{a} or {b} is enough", "either {a} or {b} will do"),
-}
+_BOOLEAN = ("{a} and {b}", "{a} or {b}", "{a} and not {b}", "{a} or not {b}", "not {a} and {b}", "not {a} or {b}")
 
 
 def _arithmetic(names: Namer, name: str) -> Defect:
@@ -58,19 +55,19 @@ def _comparison(names: Namer, name: str) -> Defect:
 
 def _boolean(names: Namer, name: str) -> Defect:
     a, b, c = names.nouns(3)
-    right, wrong = names.rng.sample(list(_BOOLEAN), 2)
-    limit, x, y = names.number(2, 4), names.number(), names.number(21, 40)
+    conditions = [condition.format(a=a, b=b) for condition in _BOOLEAN]
+    right, wrong = names.rng.sample(conditions, 2)
+    x, y = names.number(), names.number(21, 40)
     flags = ((True, False), (False, True), (True, True), (False, False))
     shape = names.rng.choice(
         [
-            Shape((a, b), (f"return {a} @ {b}",), flags),
-            Shape((a, b), (f"if {a} @ {b}:", f"    return {x}", f"return {y}"), flags),
-            Shape((a, b), (f"{c} = {a} @ {b}", f"return {c}"), flags),
-            Shape((a, b), (f"return {a} > {limit} @ {b} > {limit}",), number_inputs(names, 2, high=6)),
+            Shape((a, b), ("return @",), flags),
+            Shape((a, b), ("if @:", f"    return {x}", f"return {y}"), flags),
+            Shape((a, b), (f"{c} = @", f"return {c}"), flags),
         ]
     )
-    wanted = pick(names.rng, (*_BOOLEAN[right], f"it should use `{right}`, not `{wrong}`"))
-    return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"Here {wanted.format(a=f'`{a}`', b=f'`{b}`')}.")
+    complaint = pick(names.rng, (f"It should test `{right}`.", f"The condition should be `{right}`."))
+    return Defect.of(name, shape, right=right, wrong=wrong, complaint=complaint, rivals=conditions)
 
 
 ARITHMETIC = Family("arithmetic", _arithmetic)
