@@ -67,7 +67,8 @@ def faults_page() -> str:
 
 
 FAULTS_TEXT = """Every trial ends in one row. `graded`: the tests' verdict, 0 without one; `zero`: 0; `masked`: no
-reward, out of the loss, the group statistics and every denominator. An agent can only reach rows that are graded or zero."""
+reward, out of the loss, the group statistics and every denominator. An agent can only reach rows that are graded or
+zero."""
 
 
 def models_in(annotation: object) -> list[type[BaseModel]]:
