@@ -110,6 +110,8 @@ class Session:
     Attributes:
         path: ``/s/<secret>``, below which the session answers.
         budget: What the trial may spend.
+        requests: Completions that the harness asked for, however they ended.
+        engine_failed: Whether the engine failed in the last model call that ended; a call that it answers clears it.
     """
 
     def __init__(
@@ -125,6 +127,8 @@ class Session:
         self.secret = secrets.token_urlsafe(32)
         self.path = f"/s/{self.secret}"
         self.budget = budget
+        self.requests = 0
+        self.engine_failed = False
         self._engine = engine
         self._template = template
         self._parser = parser
@@ -148,6 +152,7 @@ class Session:
             TemplateError: The template refuses the conversation.
             CaptureError: An earlier call of this session contradicted itself.
         """
+        self.requests += 1
         if self._fault is not None:
             raise self._fault
         if self._deadline is None:
@@ -240,12 +245,14 @@ class Session:
         """Whatever became of the work: a call without an answer leaves the tree, and why is counted."""
         superseded = self._flights.pop(call, None) is None
         if call.recording is not None:
+            self.engine_failed = False
             return
         self._tree.discard(call)
         if task.cancelled():
             if not superseded and not self._closed:
                 self._refused["client_gone"] += 1
         elif isinstance(task.exception(), EngineError):
+            self.engine_failed = True
             self._refused["engine_error"] += 1
 
     def _remaining(self) -> float | None:
