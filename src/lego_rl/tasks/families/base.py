@@ -127,3 +127,8 @@ def with_list(names: Namer, rest: Sequence[Arguments]) -> tuple[Arguments, ...]:
 def pick(rng: random.Random, options: Sequence[str]) -> str:
     """One of several phrasings."""
     return rng.choice(list(options))
+
+
+def in_words_or_code(rng: random.Random, words: Sequence[str], code: str) -> str:
+    """What is wanted, half of the time in words and half of the time as code, as reporters do."""
+    return code if rng.random() < 0.5 else pick(rng, words)

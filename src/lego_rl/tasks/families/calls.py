@@ -1,6 +1,15 @@
 """Bugs in a call: the wrong builtin (``builtin``), the right function with swapped arguments (``swapped``)."""
 
-from lego_rl.tasks.families.base import Defect, Family, Function, Shape, number_inputs, pick, with_list
+from lego_rl.tasks.families.base import (
+    Defect,
+    Family,
+    Function,
+    Shape,
+    in_words_or_code,
+    number_inputs,
+    pick,
+    with_list,
+)
 from lego_rl.tasks.names import Namer
 
 _BUILTINS = {
@@ -23,7 +32,8 @@ def _builtin(names: Namer, name: str) -> Defect:
             Shape((a, b), (f"{c} = @({a})", f"return {c} * {b}"), with_list(names, number_inputs(names, 1))),
         ]
     )
-    wanted = pick(names.rng, (*_BUILTINS[right], f"`{right}`, not `{wrong}`")).format(a=f"`{a}`")
+    words = [phrase.format(a=f"`{a}`") for phrase in _BUILTINS[right]]
+    wanted = in_words_or_code(names.rng, words, f"`{right}`, not `{wrong}`")
     verb = pick(names.rng, ("It should use", "It should take"))
     return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"{verb} {wanted}.", rivals=_BUILTINS)
 

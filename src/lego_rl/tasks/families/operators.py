@@ -1,6 +1,6 @@
 """Bugs in an operator: ``arithmetic``, ``comparison`` and ``boolean``."""
 
-from lego_rl.tasks.families.base import Defect, Family, Shape, number_inputs, pick, with_list
+from lego_rl.tasks.families.base import Defect, Family, Shape, in_words_or_code, number_inputs, pick, with_list
 from lego_rl.tasks.names import Namer
 
 _ARITHMETIC = {
@@ -31,7 +31,8 @@ def _arithmetic(names: Namer, name: str) -> Defect:
             Shape((c, b), (f"return [{a} @ {b} for {a} in {c}]",), with_list(names, number_inputs(names, 1))),
         ]
     )
-    wanted = pick(names.rng, (*_ARITHMETIC[right], f"use `{a} {right} {b}`")).format(a=f"`{a}`", b=f"`{b}`")
+    words = [phrase.format(a=f"`{a}`", b=f"`{b}`") for phrase in _ARITHMETIC[right]]
+    wanted = in_words_or_code(names.rng, words, f"use `{a} {right} {b}`")
     return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"It should {wanted}.", rivals=_ARITHMETIC)
 
 
@@ -48,7 +49,8 @@ def _comparison(names: Namer, name: str) -> Defect:
             Shape((c, b), (f"return [{a} for {a} in {c} if {a} @ {b}]",), with_list(names, number_inputs(names, 1))),
         ]
     )
-    wanted = pick(names.rng, (*_COMPARISON[right], f"`{a} {right} {b}`")).format(a=f"`{a}`", b=f"`{b}`")
+    words = [phrase.format(a=f"`{a}`", b=f"`{b}`") for phrase in _COMPARISON[right]]
+    wanted = in_words_or_code(names.rng, words, f"`{a} {right} {b}`")
     verb = pick(names.rng, ("It should check that", "The test should be that"))
     return Defect.of(name, shape, right=right, wrong=wrong, complaint=f"{verb} {wanted}.", rivals=_COMPARISON)
 
