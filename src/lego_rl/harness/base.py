@@ -98,6 +98,9 @@ class Launch:
 class Harness(Protocol):
     """An adapter. Its options are the harness's official ones, validated when it is made."""
 
+    name: str
+    version: str
+
     @property
     def spec(self) -> BundleSpec:
         """Which bundle it needs."""

@@ -20,7 +20,10 @@ from lego_rl.settings import Settings
 
 PACKAGE = "claude-agent-sdk==0.2.189"
 VERSION = "2.1.332"
-SHA256 = {"x86_64": "a2df1f41bb00250992926420d0063f89b127cb81abdd284dbefb80c50ff1d026"}
+SHA256 = {
+    "x86_64": "a2df1f41bb00250992926420d0063f89b127cb81abdd284dbefb80c50ff1d026",
+    "aarch64": "50c305fcb8912851ce774429131d94ed6f84edbe3d8d0ed7a59dade5d893acc0",
+}
 
 SILENCE = {
     # Together these two leave no name lookup and no request but the model's; the others only document the intent.
@@ -58,7 +61,9 @@ class ClaudeCodeOptions(Settings):
 class ClaudeCode:
     """Launches ``claude`` headless with every permission, as the sandbox is what confines it."""
 
-    spec = BundleSpec("claude-code", VERSION, "proprietary (Anthropic Commercial Terms)", f"{PACKAGE} layout 1")
+    name = "claude-code"
+    version = VERSION
+    spec = BundleSpec(name, VERSION, "proprietary (Anthropic)", f"{PACKAGE} layout 1")
 
     def __init__(self, options: ClaudeCodeOptions) -> None:
         self.options = options

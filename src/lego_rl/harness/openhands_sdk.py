@@ -51,7 +51,10 @@ class OpenHandsOptions(Settings):
 
 
 class OpenHandsSdk:
-    """Launches one headless conversation with the SDK's own Python."""
+    """Launches one headless conversation with the bundle's own Python."""
+
+    name = "openhands-sdk"
+    version = VERSION
 
     def __init__(self, options: OpenHandsOptions) -> None:
         self.options = options
@@ -59,8 +62,8 @@ class OpenHandsSdk:
     @property
     def spec(self) -> BundleSpec:
         """See `Harness.spec`."""
-        built_from = "\n".join(("layout 1", runtime.version(), _pins()))
-        return BundleSpec("openhands-sdk", VERSION, "MIT", hashlib.sha256(built_from.encode()).hexdigest())
+        built_from = "\n".join(("layout 3", runtime.version(), _pins()))
+        return BundleSpec(self.name, VERSION, "MIT", hashlib.sha256(built_from.encode()).hexdigest())
 
     def install(self, root: Path) -> HarnessBundle:
         """See `Harness.install`."""
@@ -142,20 +145,11 @@ def _compile(python: Path, files: Path) -> None:
 
     A few files are templates for other Python versions and do not compile, which is no error.
     """
-    command: list[str | Path] = [
-        python,
-        "-I",
-        "-S",
-        "-m",
-        "compileall",
-        "-qq",
-        "-j",
-        "0",
-        "--invalidation-mode",
-        "unchecked-hash",
-    ]
+    command = [str(python), "-PSBm", "compileall", "-qq", "-j", "0", "--invalidation-mode", "unchecked-hash"]
     command += ["-s", str(files), "-p", "/opt/harness", str(files)]
-    subprocess.run(command, env=_environment(files), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    # The hash seed decides the order of set constants: without it, no two bundles would have the same hash.
+    environment = {**_environment(files), "PYTHONHASHSEED": "0"}
+    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
 def _check(python: Path, files: Path) -> None:
