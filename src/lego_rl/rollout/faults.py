@@ -51,12 +51,10 @@ class Ended(StrEnum):
     UNGRADABLE = "ungradable"
     GRADING_TIMEOUT = "grading_timeout"
     SANDBOX_START = "sandbox_start"
-    SEAL_BROKEN = "seal_broken"
     SETUP_FAILED = "setup_failed"
     HARNESS_SILENT = "harness_silent"
     ENGINE_FAILED = "engine_failed"
     GRADING_START = "grading_start"
-    HOST_EXHAUSTED = "host_exhausted"
     CANCELLED = "cancelled"
     UNATTRIBUTED_BEFORE = "unattributed_before"
     UNATTRIBUTED_AFTER = "unattributed_after"
@@ -66,11 +64,9 @@ class HostFailure(StrEnum):
     """What the host saw fail by itself. No member can be brought about from inside a sandbox."""
 
     SANDBOX_START = "sandbox_start"
-    SEAL = "seal"
     SETUP = "setup"
     ENGINE = "engine"
     GRADING_START = "grading_start"
-    HOST_EXHAUSTED = "host_exhausted"
     CANCELLED = "cancelled"
     INTERNAL = "internal"
     """Lego-RL's own code or Harbor's raised something that no other member names."""
@@ -115,13 +111,11 @@ FAULT_TABLE: Mapping[Ended, Row] = {
         _policy(Ended.NO_SNAPSHOT, Treatment.ZERO, "the agent left a file tree that cannot be read out"),
         _policy(Ended.UNGRADABLE, Treatment.ZERO, "the agent's change could not be brought to a verdict"),
         _policy(Ended.GRADING_TIMEOUT, Treatment.ZERO, "grading the agent's change reached its wall-clock limit"),
-        _infrastructure(Ended.SANDBOX_START, "the sandbox could not be started"),
-        _infrastructure(Ended.SEAL_BROKEN, "the sandbox was not sealed when the agent was to begin"),
+        _infrastructure(Ended.SANDBOX_START, "the sandbox could not be started, or was not sealed"),
         _infrastructure(Ended.SETUP_FAILED, "the harness could not be set up in the sandbox"),
         _infrastructure(Ended.HARNESS_SILENT, "the harness never called the model"),
         _infrastructure(Ended.ENGINE_FAILED, "the engine failed to answer"),
         _infrastructure(Ended.GRADING_START, "the grading sandbox could not be started"),
-        _infrastructure(Ended.HOST_EXHAUSTED, "the host ran out of disk or memory"),
         Row(Ended.CANCELLED, Fault.NONE, Treatment.MASKED, retry=False, meaning="the run was stopped"),
         Row(
             Ended.UNATTRIBUTED_BEFORE,
@@ -184,11 +178,9 @@ class HostEvidence:
 
 _FAILURES: Mapping[HostFailure, Ended] = {
     HostFailure.SANDBOX_START: Ended.SANDBOX_START,
-    HostFailure.SEAL: Ended.SEAL_BROKEN,
     HostFailure.SETUP: Ended.SETUP_FAILED,
     HostFailure.ENGINE: Ended.ENGINE_FAILED,
     HostFailure.GRADING_START: Ended.GRADING_START,
-    HostFailure.HOST_EXHAUSTED: Ended.HOST_EXHAUSTED,
     HostFailure.CANCELLED: Ended.CANCELLED,
 }
 

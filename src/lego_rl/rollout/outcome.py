@@ -86,6 +86,7 @@ class TrialRecord:
         accounting: Token counts; the trajectory's, or zeros without one.
         patch: The agent's change, where the trial came to a snapshot.
         logs: Name → text for people: the tails of the harness's output and the like. Nothing is ever decided by them.
+        harness_version: Exact version of the harness that was run.
         tries: How many times the trial was run, this one included.
     """
 
@@ -96,4 +97,5 @@ class TrialRecord:
     accounting: Accounting = field(default_factory=Accounting)
     patch: Patch | None = None
     logs: dict[str, str] = field(default_factory=dict)
+    harness_version: str = ""
     tries: int = 1

@@ -40,12 +40,10 @@ CASES = [
     (BEGAN, Conduct(exit_code=0, snapshot=True), Ended.UNGRADABLE, 0),
     (BEGAN, Conduct(exit_code=0, snapshot=True, grading_timed_out=True), Ended.GRADING_TIMEOUT, 0),
     (failed(HostFailure.SANDBOX_START, began=False), Conduct(), Ended.SANDBOX_START, None),
-    (failed(HostFailure.SEAL, began=False), Conduct(), Ended.SEAL_BROKEN, None),
     (failed(HostFailure.SETUP, began=False), Conduct(), Ended.SETUP_FAILED, None),
     (HostEvidence(began=True, requests=0), Conduct(exit_code=1, snapshot=True, reward=0), Ended.HARNESS_SILENT, None),
     (failed(HostFailure.ENGINE, began=True), Conduct(exit_code=1, snapshot=True, reward=0), Ended.ENGINE_FAILED, None),
     (failed(HostFailure.GRADING_START, began=True), Conduct(exit_code=0, snapshot=True), Ended.GRADING_START, None),
-    (failed(HostFailure.HOST_EXHAUSTED, began=True), Conduct(exit_code=0), Ended.HOST_EXHAUSTED, None),
     (failed(HostFailure.CANCELLED, began=True), Conduct(), Ended.CANCELLED, None),
     (NOT_BEGAN, Conduct(), Ended.UNATTRIBUTED_BEFORE, None),
     (failed(HostFailure.INTERNAL, began=False), Conduct(), Ended.UNATTRIBUTED_BEFORE, None),
@@ -144,8 +142,8 @@ def test_unattributed_counts_before_and_after_together() -> None:
 
 
 def test_a_batch_that_infrastructure_took_whole_stops_the_run_and_names_the_commonest_reason() -> None:
-    with pytest.raises(RunError, match="all 5 trials: because of seal_broken"):
-        check_batch(batch(engine_failed=2, seal_broken=3))
+    with pytest.raises(RunError, match="all 5 trials: because of sandbox_start"):
+        check_batch(batch(engine_failed=2, sandbox_start=3))
 
 
 def test_infrastructure_faults_with_anything_measured_do_not_stop_the_run() -> None:

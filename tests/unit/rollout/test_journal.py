@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lego_rl.errors import RunError
@@ -131,6 +131,7 @@ except RunError as error:
     assert path.read_bytes() == before
 
 
+@settings(max_examples=25, deadline=None)
 @given(data=st.dictionaries(st.text(max_size=6), json_values, max_size=4))
 def test_any_data_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, data: dict[str, Json]) -> None:
     path = tmp_path_factory.mktemp("journal") / "journal"

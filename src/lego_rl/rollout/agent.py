@@ -1,0 +1,171 @@
+"""A harness at work, as an agent of stock Harbor.
+
+Invariant: when the agent phase is over, however it ended, every process in the sandbox is dead and the session is
+closed; what is known of the phase was observed on the host. What the harness prints is kept for people only.
+
+Harbor makes the agent by import path (``lego_rl.rollout.agent:HarnessAgent``) and hands it the key of its trial.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, override
+
+from harbor.agents.base import BaseAgent
+from harbor.environments.base import BaseEnvironment
+from harbor.models.agent.context import AgentContext
+
+from lego_rl.errors import CaptureError, SandboxError
+from lego_rl.gateway.server import Gateway, Listener
+from lego_rl.gateway.session import Session
+from lego_rl.gateway.trajectory import Trajectory
+from lego_rl.harness.base import Endpoint, Harness, HarnessBundle
+from lego_rl.rollout.live import reach
+from lego_rl.sandbox.box import Completed
+from lego_rl.sandbox.environment import BubblewrapEnvironment
+from lego_rl.sandbox.records import Record
+from lego_rl.sandbox.rootfs import HOME
+
+PORT = 8100
+"""Where the gateway listens inside every sandbox; each has a network namespace of its own."""
+
+BUNDLE_MOUNT = "/opt/harness"
+"""Where the harness's bundle is mounted."""
+
+LOG_CHARS = 64 * 1024
+"""Kept of the end of each output stream of a harness."""
+
+
+@dataclass
+class Work:
+    """One trial's live objects, and what the host observes of its agent phase.
+
+    Attributes:
+        gateway: Serves the session.
+        session: The trial's conversations.
+        harness: The adapter.
+        bundle: The installed harness.
+        model: Model name that the harness sends.
+        wall_clock_sec: Limit of the agent phase.
+        setting_up: Whether the sandbox had started when the trial ended or went on.
+        began: Whether the harness was started.
+        completed: How the harness ended.
+        trajectory: What the session captured, once it is closed.
+        capture_error: Why nothing of it can be trusted.
+    """
+
+    gateway: Gateway
+    session: Session
+    harness: Harness
+    bundle: HarnessBundle
+    model: str
+    wall_clock_sec: float
+    setting_up: bool = False
+    began: bool = False
+    completed: Completed | None = None
+    trajectory: Trajectory | None = None
+    capture_error: CaptureError | None = None
+    _listener: Listener | None = field(default=None, repr=False)
+
+    async def listen(self, environment: BubblewrapEnvironment) -> None:
+        """Make the session reachable from inside the sandbox, and from nowhere else."""
+        self._listener = await self.gateway.serve(await environment.listen(PORT), self.session)
+
+    async def close(self) -> None:
+        """Hang up and take what the session captured. Calling it again does nothing."""
+        if self._listener is not None:
+            listener, self._listener = self._listener, None
+            await listener.close()
+        if self.trajectory is None and self.capture_error is None:
+            try:
+                self.trajectory = await self.gateway.close(self.session)
+            except CaptureError as error:
+                self.capture_error = error
+
+    def logs(self) -> dict[str, str]:
+        """The end of what the harness printed."""
+        if self.completed is None:
+            return {}
+        return {
+            "harness.stdout": self.completed.stdout[-LOG_CHARS:],
+            "harness.stderr": self.completed.stderr[-LOG_CHARS:],
+        }
+
+
+class HarnessAgent(BaseAgent):  # type: ignore[misc]  # Harbor has no types
+    """Runs an unmodified harness headless in the sandbox.
+
+    Args:
+        trial: Key under which the trial's `Work` is published.
+    """
+
+    def __init__(self, *args: Any, trial: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._work = reach(trial, Work)
+
+    @staticmethod
+    @override
+    def name() -> str:
+        return "lego-rl"
+
+    @override
+    def version(self) -> str:
+        return self._work.bundle.version
+
+    @override
+    async def setup(self, environment: BaseEnvironment) -> None:
+        self._work.setting_up = True
+        await self._work.listen(_bubblewrap(environment))
+
+    @override
+    async def run(self, instruction: str, environment: BaseEnvironment, context: AgentContext) -> None:
+        # Were it unset, Harbor would look for usage in a file that the agent can write.
+        context.model_usage = {}
+        sandbox = _bubblewrap(environment)
+        try:
+            await self._launch(instruction, sandbox)
+        finally:
+            await self._work.close()
+            await sandbox.kill()
+        _fill(context, self._work.trajectory)
+
+    async def _launch(self, instruction: str, environment: BubblewrapEnvironment) -> None:
+        work = self._work
+        budget = work.session.budget
+        endpoint = Endpoint(
+            base_url=f"http://127.0.0.1:{PORT}{work.session.path}",
+            model=work.model,
+            context_tokens=budget.context_tokens,
+            output_tokens=budget.output_tokens,
+            turns=budget.turns,
+        )
+        launch = work.harness.launch(
+            instruction,
+            endpoint,
+            mount=BUNDLE_MOUNT,
+            home=HOME,
+            workdir=environment.image.workdir,
+            path=environment.sandbox.environment["PATH"],
+        )
+        if launch.files:
+            files = [Record(path.lstrip("/"), "file", text.encode()) for path, text in launch.files.items()]
+            await environment.sandbox.put("/", files)
+        work.began = True
+        work.completed = await environment.run(
+            list(launch.argv),
+            env=launch.env,
+            stdin=launch.stdin,
+            timeout_sec=work.wall_clock_sec,
+        )
+
+
+def _bubblewrap(environment: BaseEnvironment) -> BubblewrapEnvironment:
+    if not isinstance(environment, BubblewrapEnvironment):
+        raise SandboxError(f"a {environment.type()} environment has no listener of its own", "use bubblewrap")
+    return environment
+
+
+def _fill(context: AgentContext, trajectory: Trajectory | None) -> None:
+    """Harbor's own counts, for its result file."""
+    if trajectory is None:
+        return
+    context.n_output_tokens = trajectory.accounting.sampled_tokens
+    context.metadata = {"calls": trajectory.accounting.calls, "budget_hit": trajectory.accounting.budget_hit}

@@ -1,0 +1,61 @@
+"""From what a trial left behind to the two sides of its evidence: what an agent can bring about, and what it cannot."""
+
+from lego_rl.rollout.agent import Work
+from lego_rl.rollout.faults import Conduct, Ended, HostEvidence, HostFailure, Row
+from lego_rl.rollout.harbor_trial import Failure, Grades
+from lego_rl.rollout.spec import Grading
+
+DETAIL_CHARS = 400
+
+
+def conduct_of(work: Work, grades: Grades, failure: Failure | None, grading: Grading) -> Conduct:
+    """What the agent did, or could have done."""
+    done = work.completed
+    ended_by_itself = done is not None and not done.timed_out and not done.died
+    return Conduct(
+        exit_code=done.returncode if done is not None and ended_by_itself else None,
+        timed_out=done is not None and done.timed_out,
+        budget_hit=work.trajectory.accounting.budget_hit if work.trajectory is not None else None,
+        snapshot=grades.patch is not None,
+        reward=grades.verdict.reward if grades.verdict is not None else None,
+        grading_timed_out=failure is not None and failure.kind == "VerifierTimeoutError",
+        to_grade=grading is Grading.FRESH,
+    )
+
+
+def host_evidence(work: Work, grades: Grades, failure: Failure | None) -> HostEvidence:
+    """What the host saw fail by itself."""
+    return HostEvidence(began=work.began, requests=work.session.requests, failure=_host_failure(work, grades, failure))
+
+
+def detail_of(row: Row, work: Work, grades: Grades, failure: Failure | None) -> str:
+    """One line for people."""
+    parts = [row.meaning]
+    if row.ended is Ended.BUDGET_EXHAUSTED and work.trajectory is not None:
+        parts.append(f"{work.trajectory.accounting.budget_hit}")
+    if row.ended in (Ended.HARNESS_ERROR, Ended.HARNESS_KILLED, Ended.HARNESS_SILENT) and work.completed is not None:
+        parts.append(f"exit code {work.completed.returncode}")
+    if work.capture_error is not None:
+        parts.append(str(work.capture_error))
+    if failure is not None:
+        parts.append(f"{failure.kind}: {failure.message}")
+    hits = [name for name, count in (grades.limit_hits or {}).items() if count]
+    if hits:
+        parts.append(f"it ran into its limit of {', '.join(hits)}")
+    line = " ".join(": ".join(parts).split())
+    return line.encode("utf-8", errors="backslashreplace").decode()[:DETAIL_CHARS]
+
+
+def _host_failure(work: Work, grades: Grades, failure: Failure | None) -> HostFailure | None:
+    if not work.began:
+        if failure is None or not failure.is_foreseen:
+            return HostFailure.INTERNAL
+        return HostFailure.SETUP if work.setting_up else HostFailure.SANDBOX_START
+    if work.capture_error is not None or work.session.engine_failed:
+        return HostFailure.ENGINE
+    if failure is None or grades.verdict is not None or failure.kind == "VerifierTimeoutError":
+        return None
+    if not failure.is_foreseen:
+        return HostFailure.INTERNAL
+    # Until there is a patch, what fails is reading out what the agent left; from then on it is the grading sandbox.
+    return HostFailure.GRADING_START if grades.patch is not None else None

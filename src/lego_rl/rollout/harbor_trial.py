@@ -1,0 +1,149 @@
+"""How a trial is put to stock Harbor, and what Harbor leaves behind.
+
+Invariant: `Trial` is used as it is, with our agent, environment and verifier by import path and nothing of its
+configuration that could carry the agent's files: no artifacts, no collect hooks, no mounts of the host but the bundle.
+What is read afterwards was written by code of the host: Harbor's result, and the verifier's patch and verdict.
+"""
+
+import builtins
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from harbor.models.trial.config import AgentConfig, EnvironmentConfig, TaskConfig, TrialConfig, VerifierConfig
+from harbor.models.trial.result import TimingInfo, TrialResult
+from harbor.trial.trial import Trial
+from pydantic import Field
+
+from lego_rl import errors
+from lego_rl.errors import LegoError
+from lego_rl.rollout.agent import BUNDLE_MOUNT
+from lego_rl.rollout.spec import Grading, TrialSpec
+from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
+from lego_rl.sandbox.verdict import Patch, Verdict
+from lego_rl.sandbox.verifier import LIMITS_FILE, PATCH_FILE, VERDICT_FILE
+from lego_rl.settings import Settings
+
+GRACE_SECONDS = 120.0
+"""How much later than ours Harbor's own limits are: they only end a phase that hangs in Harbor itself."""
+
+
+class SandboxSettings(Settings):
+    """What every sandbox of a run is given; a task's own memory and disk limits come first."""
+
+    rootfs: Path | None = None
+    """Folder of an unpacked image to use as the root file system; the host's own programs, read-only, if unset."""
+    state: Path | None = None
+    """Folder for prepared work trees and running sandboxes; the user's cache folder if unset."""
+    processes: int | None = Field(default=None, ge=16)
+    """Most processes and threads of one sandbox."""
+    disk_mb: int | None = Field(default=None, ge=1)
+    """Most that a trial may change in its work tree, in MiB."""
+    scratch_mb: int | None = Field(default=None, ge=1)
+    """Size of each temporary file system, in MiB."""
+    grading_sec: float = Field(default=120.0, gt=0)
+    """Seconds that a task's tests may take; tests that take longer have not passed."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception of a trial.
+
+    Attributes:
+        kind: Name of its class.
+        message: What it says.
+        trace: Its traceback, for people.
+    """
+
+    kind: str
+    message: str
+    trace: str
+
+    @property
+    def is_foreseen(self) -> bool:
+        """Whether it is of a kind that says what went wrong: one of ours, of the operating system, or a time limit."""
+        kind = getattr(builtins, self.kind, None) or getattr(errors, self.kind, None)
+        foreseen = isinstance(kind, type) and issubclass(kind, LegoError | OSError)
+        return foreseen or self.kind in {"TransferError", "EnvironmentStartTimeoutError", "AgentSetupTimeoutError"}
+
+
+@dataclass(frozen=True)
+class Grades:
+    """What the verifier wrote, all of it on the host.
+
+    Attributes:
+        patch: The agent's change, if the trial came to a snapshot.
+        verdict: What the tests say, if it came to grading.
+        limit_hits: Limit → how often the sandbox ran into it.
+    """
+
+    patch: Patch | None = None
+    verdict: Verdict | None = None
+    limit_hits: dict[str, int] | None = None
+
+
+def trial_config(
+    spec: TrialSpec, bundle: Path, sandbox: SandboxSettings, *, scratch: Path, key: str, wall_clock_sec: float
+) -> TrialConfig:
+    """Harbor's configuration of a trial.
+
+    Args:
+        spec: The trial.
+        bundle: The harness's files on the host.
+        sandbox: What the sandbox is given.
+        scratch: Folder for Harbor's own files.
+        key: Under which the live objects are published.
+        wall_clock_sec: Limit of the agent phase.
+    """
+    kept = sandbox.model_dump(mode="json", exclude_none=True, exclude={"grading_sec"})
+    return TrialConfig(
+        task=TaskConfig(path=spec.task.absolute()),
+        trial_name=spec.id,
+        trials_dir=scratch,
+        environment=EnvironmentConfig(
+            import_path="lego_rl.sandbox.environment:BubblewrapEnvironment",
+            kwargs={"read_only": {BUNDLE_MOUNT: str(bundle)}, **kept},
+        ),
+        agent=AgentConfig(
+            import_path="lego_rl.rollout.agent:HarnessAgent",
+            kwargs={"trial": key},
+            override_timeout_sec=wall_clock_sec + GRACE_SECONDS,
+        ),
+        verifier=VerifierConfig(
+            import_path="lego_rl.sandbox.verifier:FreshVerifier",
+            kwargs={"grading_sec": sandbox.grading_sec},
+            override_timeout_sec=sandbox.grading_sec + GRACE_SECONDS,
+            disable=spec.grading is Grading.NONE,
+        ),
+    )
+
+
+async def run_harbor(config: TrialConfig) -> TrialResult:
+    """Run a trial to its end. Exceptions within it are in the result; those of its making come out."""
+    trial = await Trial.create(config)
+    return await trial.run()
+
+
+def read_grades(folder: Path) -> Grades:
+    """Read what the verifier wrote of a trial.
+
+    Args:
+        folder: The trial's folder in Harbor's layout.
+    """
+    verifier = folder / "verifier"
+    patch, verdict, limits = (verifier / name for name in (PATCH_FILE, VERDICT_FILE, LIMITS_FILE))
+    return Grades(
+        patch=patch_from_json(patch.read_text()) if patch.exists() else None,
+        verdict=verdict_from_json(verdict.read_text()) if verdict.exists() else None,
+        limit_hits={name: int(count) for name, count in json.loads(limits.read_text())["hits"].items()}
+        if limits.exists()
+        else None,
+    )
+
+
+def seconds_of(timing: TimingInfo | None) -> float:
+    """Seconds of a phase; 0 for one that did not happen or did not end."""
+    if timing is None or timing.started_at is None or timing.finished_at is None:
+        return 0.0
+    seconds: float = (timing.finished_at - timing.started_at).total_seconds()
+    return seconds

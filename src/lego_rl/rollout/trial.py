@@ -1,0 +1,181 @@
+"""One trial, from its specification to its record.
+
+Invariant: whatever happens in a trial ends in a row of the fault table. Nothing but a cancellation comes out of
+`run_trial` as an exception, and whatever comes out, the session is closed and no process is left.
+"""
+
+import asyncio
+import shutil
+import time
+import traceback
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from harbor.models.trial.result import TrialResult
+
+from lego_rl.errors import ConfigError
+from lego_rl.gateway.server import Gateway
+from lego_rl.gateway.trajectory import Accounting, Trajectory
+from lego_rl.harness.base import Harness, HarnessBundle
+from lego_rl.rollout.agent import Work
+from lego_rl.rollout.evidence import conduct_of, detail_of, host_evidence
+from lego_rl.rollout.faults import classify, reward_of
+from lego_rl.rollout.harbor_trial import (
+    Failure,
+    SandboxSettings,
+    read_grades,
+    run_harbor,
+    seconds_of,
+    trial_config,
+)
+from lego_rl.rollout.live import published
+from lego_rl.rollout.outcome import EngineSeconds, Outcome, PhaseSeconds, TrialRecord
+from lego_rl.rollout.spec import TrialSpec
+from lego_rl.rollout.store import RunDirectory, TrialStore
+from lego_rl.tasks.task import Task
+
+
+class Scratch(StrEnum):
+    """What becomes of Harbor's own files of a trial."""
+
+    DELETE = "delete"
+    KEEP = "keep"
+    """For finding out what went wrong; a later try of the same trial replaces them."""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Everything that the trials of a run share.
+
+    Attributes:
+        gateway: Serves the policy.
+        harness: The adapter, with the recipe's options.
+        bundle: The installed harness.
+        directory: The run's folder.
+        sandbox: What every sandbox is given.
+        model: Model name that the harness sends.
+        scratch: What becomes of Harbor's own files.
+    """
+
+    gateway: Gateway
+    harness: Harness
+    bundle: HarnessBundle
+    directory: RunDirectory
+    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
+    model: str = "policy"
+    scratch: Scratch = Scratch.DELETE
+
+    @property
+    def store(self) -> TrialStore:
+        """Where records are kept."""
+        return self.directory.store
+
+    async def run(self, spec: TrialSpec) -> TrialRecord:
+        """Run one trial; see `run_trial`."""
+        return await run_trial(spec, self)
+
+
+async def run_trial(spec: TrialSpec, runtime: Runtime) -> TrialRecord:
+    """Run one trial.
+
+    Args:
+        spec: What to run.
+        runtime: What it shares with the others.
+
+    Raises:
+        ConfigError: The runtime holds another harness than the specification names.
+    """
+    if spec.harness.name != runtime.bundle.name:
+        raise ConfigError(
+            f"trial {spec.id} is for {spec.harness.name}, the runtime has {runtime.bundle.name}",
+            "make one runtime for each harness",
+        )
+    started = time.perf_counter()
+    work = Work(
+        gateway=runtime.gateway,
+        session=runtime.gateway.open(spec.budget, temperature=spec.temperature, seed=spec.seed),
+        harness=runtime.harness,
+        bundle=runtime.bundle,
+        model=runtime.model,
+        wall_clock_sec=spec.budget.wall_clock_sec,
+    )
+    folder = runtime.directory.scratch / spec.id
+    try:
+        result, failure = await _harbor(spec, runtime, work, folder)
+        return _record(spec, work, folder, result, failure, started)
+    finally:
+        await work.close()
+        if runtime.scratch is Scratch.DELETE:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+async def _harbor(
+    spec: TrialSpec, runtime: Runtime, work: Work, folder: Path
+) -> tuple[TrialResult | None, Failure | None]:
+    """Run the trial in Harbor; what failed, wherever it did."""
+    try:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        work.wall_clock_sec = min(work.wall_clock_sec, Task.load(spec.task).agent_timeout_sec)
+        with published(work) as key:
+            config = trial_config(
+                spec,
+                runtime.bundle.path,
+                runtime.sandbox,
+                scratch=folder.parent,
+                key=key,
+                wall_clock_sec=work.wall_clock_sec,
+            )
+            result = await run_harbor(config)
+    except Exception as error:  # noqa: BLE001  (it is not hidden: it becomes a row of the fault table)
+        return None, Failure(type(error).__name__, str(error), traceback.format_exc())
+    finally:
+        await work.close()
+    info = result.exception_info
+    if info is None:
+        return result, None
+    return result, Failure(info.exception_type, info.exception_message, info.exception_traceback)
+
+
+def _record(
+    spec: TrialSpec, work: Work, folder: Path, result: TrialResult | None, failure: Failure | None, started: float
+) -> TrialRecord:
+    grades = read_grades(folder)
+    conduct = conduct_of(work, grades, failure, spec.grading)
+    row = classify(host_evidence(work, grades, failure), conduct)
+    logs = work.logs()
+    if failure is not None:
+        logs["error.txt"] = failure.trace
+    return TrialRecord(
+        spec=spec,
+        outcome=Outcome(
+            reward=reward_of(row, conduct),
+            ended=row.ended,
+            verdict=grades.verdict,
+            detail=detail_of(row, work, grades, failure),
+        ),
+        trajectory=work.trajectory,
+        seconds=_seconds(result, work.trajectory, time.perf_counter() - started),
+        accounting=work.trajectory.accounting if work.trajectory is not None else Accounting(),
+        patch=grades.patch,
+        logs=logs,
+        harness_version=work.bundle.version,
+    )
+
+
+def _seconds(result: TrialResult | None, trajectory: Trajectory | None, total: float) -> PhaseSeconds:
+    timings = [call.timings for call in trajectory.generations] if trajectory is not None else []
+    engine = EngineSeconds(
+        queued=sum(each.queued for each in timings),
+        prefill=sum(each.prefill for each in timings),
+        decode=sum(each.decode for each in timings),
+    )
+    if result is None:
+        return PhaseSeconds(total=total, engine=engine)
+    return PhaseSeconds(
+        setup=seconds_of(result.environment_setup) + seconds_of(result.agent_setup),
+        agent=seconds_of(result.agent_execution),
+        grading=seconds_of(result.verifier),
+        total=total,
+        engine=engine,
+    )

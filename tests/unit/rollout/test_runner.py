@@ -1,0 +1,244 @@
+"""Batches: retry, resume, concurrency, cancellation. Trials are functions here; the real ones are integration tests."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from lego_rl.errors import ConfigError, RunError
+from lego_rl.gateway.budget import Budget
+from lego_rl.rollout.faults import FAULT_TABLE, Ended, Treatment
+from lego_rl.rollout.journal import Journal, read_journal
+from lego_rl.rollout.outcome import Outcome, PhaseSeconds, TrialRecord
+from lego_rl.rollout.runner import Progress, TrialEnded, TrialRetried, TrialStarted, run_trials
+from lego_rl.rollout.spec import HarnessChoice, TrialSpec
+from lego_rl.rollout.store import RunDirectory, TrialStore
+
+
+def specs(count: int) -> list[TrialSpec]:
+    return [
+        TrialSpec(
+            task=Path("tasks/one"),
+            label="train/step-0000",
+            attempt=attempt,
+            attempts=count,
+            seed=attempt,
+            temperature=1.0,
+            budget=Budget(),
+            harness=HarnessChoice("claude-code"),
+        )
+        for attempt in range(count)
+    ]
+
+
+def record(spec: TrialSpec, ended: Ended = Ended.FINISHED) -> TrialRecord:
+    masked = FAULT_TABLE[ended].treatment is Treatment.MASKED
+    outcome = Outcome(None if masked else 1, ended, None, f"{ended} of {spec.attempt}")
+    return TrialRecord(spec, outcome, None, PhaseSeconds(total=1.0))
+
+
+async def finishes(spec: TrialSpec, tries: int) -> TrialRecord:
+    return record(spec)
+
+
+@dataclass
+class Trials:
+    """Runs a function in a trial's place, and counts."""
+
+    store: TrialStore
+    trial: Callable[[TrialSpec, int], Awaitable[TrialRecord]] = finishes
+    ran: list[int] = field(default_factory=list)
+    running: int = 0
+    most: int = 0
+
+    async def run(self, spec: TrialSpec) -> TrialRecord:
+        self.ran.append(spec.attempt)
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            await asyncio.sleep(0)
+            return await self.trial(spec, self.ran.count(spec.attempt))
+        finally:
+            self.running -= 1
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    return RunDirectory.make(tmp_path / "run")
+
+
+def kinds(run: RunDirectory) -> list[tuple[str, object]]:
+    return [(entry.kind, entry.data["try"]) for entry in read_journal(run.journal)]
+
+
+async def test_records_come_in_the_order_of_the_specifications(run: RunDirectory) -> None:
+    async def slow_first(spec: TrialSpec, tries: int) -> TrialRecord:
+        await asyncio.sleep(0.02 * (4 - spec.attempt))
+        return record(spec)
+
+    trials = Trials(run.store, slow_first)
+    with Journal(run.journal) as journal:
+        records = await run_trials(specs(4), trials, journal, concurrency=4)
+    assert [one.spec.attempt for one in records] == [0, 1, 2, 3]
+    assert [one.outcome for one in records] == [run.store.load(spec.id).outcome for spec in specs(4)]
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 50])
+async def test_concurrency_is_used_and_never_exceeded(run: RunDirectory, concurrency: int) -> None:
+    trials = Trials(run.store)
+    with Journal(run.journal) as journal:
+        await run_trials(specs(9), trials, journal, concurrency=concurrency)
+    assert sorted(trials.ran) == list(range(9))
+    assert trials.most == min(concurrency, 9)
+
+
+@pytest.mark.parametrize("ended", sorted(Ended))
+async def test_exactly_the_rows_that_mask_are_tried_again_and_only_as_often_as_allowed(
+    run: RunDirectory, ended: Ended
+) -> None:
+    async def first_fails(spec: TrialSpec, tries: int) -> TrialRecord:
+        return record(spec, ended if spec.attempt == 0 else Ended.FINISHED)
+
+    trials = Trials(run.store, first_fails)
+    with Journal(run.journal) as journal:
+        records = await run_trials(specs(25), trials, journal, concurrency=5, retries=2)
+    expected = 3 if FAULT_TABLE[ended].retry else 1
+    assert trials.ran.count(0) == expected
+    assert len(trials.ran) == 24 + expected
+    assert records[0].tries == expected
+    assert records[0].outcome.ended is ended
+
+
+async def test_a_fault_that_passes_leaves_a_scored_trial_and_its_tries_in_the_journal(run: RunDirectory) -> None:
+    async def second_try_works(spec: TrialSpec, tries: int) -> TrialRecord:
+        return record(spec, Ended.ENGINE_FAILED if tries == 1 else Ended.FINISHED)
+
+    events: list[Progress] = []
+    with Journal(run.journal) as journal:
+        (only,) = await run_trials(
+            specs(1), Trials(run.store, second_try_works), journal, concurrency=1, progress=events.append
+        )
+    assert (only.outcome.reward, only.tries) == (1, 2)
+    assert kinds(run) == [
+        ("trial-started", 1),
+        ("trial-faulted", 1),
+        ("trial-started", 2),
+        ("trial-scored", 2),
+    ]
+    assert [type(event) for event in events] == [TrialStarted, TrialRetried, TrialStarted, TrialEnded]
+    assert isinstance(events[1], TrialRetried) and events[1].outcome.ended is Ended.ENGINE_FAILED
+
+
+async def test_a_resumed_batch_runs_only_what_is_not_scored(run: RunDirectory) -> None:
+    with Journal(run.journal) as journal:
+        await run_trials(specs(6)[:4], Trials(run.store), journal, concurrency=2)
+    again = Trials(run.store)
+    events: list[Progress] = []
+    with Journal(run.journal) as journal:
+        records = await run_trials(specs(6), again, journal, concurrency=2, progress=events.append)
+    assert sorted(again.ran) == [4, 5]
+    assert len(records) == 6
+    ended = [event for event in events if isinstance(event, TrialEnded)]
+    assert [event.done for event in ended] == [1, 2, 3, 4, 5, 6]
+    assert [event.loaded for event in ended] == [True] * 4 + [False] * 2
+    assert {event.total for event in ended} == {6}
+
+
+async def test_a_trial_that_no_try_could_score_is_run_again_by_a_resumed_batch(run: RunDirectory) -> None:
+    async def fails(spec: TrialSpec, tries: int) -> TrialRecord:
+        return record(spec, Ended.SANDBOX_START if spec.attempt == 0 else Ended.FINISHED)
+
+    with Journal(run.journal) as journal:
+        first = await run_trials(specs(2), Trials(run.store, fails), journal, concurrency=1, retries=1)
+        second = await run_trials(specs(2), Trials(run.store), journal, concurrency=1, retries=1)
+    assert [one.outcome.reward for one in first] == [None, 1]
+    assert [one.outcome.reward for one in second] == [1, 1]
+    assert [one.tries for one in second] == [3, 1]
+
+
+async def test_cancellation_leaves_the_scored_trials_and_a_journal_that_resumes(run: RunDirectory) -> None:
+    started = asyncio.Event()
+    cleaned: list[int] = []
+
+    async def half_hang(spec: TrialSpec, tries: int) -> TrialRecord:
+        if spec.attempt < 3:
+            return record(spec)
+        try:
+            started.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+        finally:
+            await asyncio.sleep(0.01)
+            cleaned.append(spec.attempt)
+
+    journal = Journal(run.journal)
+    batch = asyncio.create_task(run_trials(specs(8), Trials(run.store, half_hang), journal, concurrency=2))
+    await started.wait()
+    await asyncio.sleep(0.02)
+    batch.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await batch
+    journal.close()
+    assert sorted(cleaned) == [3, 4]
+    assert run.store.ids() == sorted(spec.id for spec in specs(8)[:3])
+    assert [kind for kind, _ in kinds(run)].count("trial-cancelled") == 2
+    again = Trials(run.store)
+    with Journal(run.journal) as journal:
+        records = await run_trials(specs(8), again, journal, concurrency=2)
+    assert sorted(again.ran) == [3, 4, 5, 6, 7]
+    assert len(records) == 8
+
+
+async def test_a_record_without_its_journal_entry_counts_for_nothing(run: RunDirectory) -> None:
+    (spec,) = specs(1)
+    run.store.save(replace(record(spec), logs={"old": "from a process that was killed before it could tell"}))
+    with Journal(run.journal) as journal:
+        (only,) = await run_trials([spec], Trials(run.store), journal, concurrency=1)
+    assert only.logs == {}
+    assert run.store.load(spec.id) == only
+
+
+async def test_a_scored_trial_without_its_record_stops_the_run(run: RunDirectory) -> None:
+    (spec,) = specs(1)
+    with Journal(run.journal) as journal:
+        await run_trials([spec], Trials(run.store), journal, concurrency=1)
+        (run.trials / spec.id / "outcome.json").unlink()
+        with pytest.raises(RunError, match=f"record of trial {spec.id}"):
+            await run_trials([spec], Trials(run.store), journal, concurrency=1)
+
+
+async def test_a_bug_in_one_trial_ends_the_batch_only_after_the_others_are_cleaned_up(run: RunDirectory) -> None:
+    cleaned: list[int] = []
+
+    async def breaks(spec: TrialSpec, tries: int) -> TrialRecord:
+        try:
+            await asyncio.sleep(0.01 if spec.attempt == 0 else 60)
+        finally:
+            cleaned.append(spec.attempt)
+        raise ZeroDivisionError
+
+    with Journal(run.journal) as journal, pytest.raises(ZeroDivisionError):
+        await run_trials(specs(3), Trials(run.store, breaks), journal, concurrency=3)
+    assert sorted(cleaned) == [0, 1, 2]
+
+
+async def test_a_batch_of_nothing_but_faults_raises_after_its_records_are_written(run: RunDirectory) -> None:
+    async def fails(spec: TrialSpec, tries: int) -> TrialRecord:
+        return record(spec, Ended.SANDBOX_START)
+
+    with Journal(run.journal) as journal, pytest.raises(RunError, match="took all 3 trials: sandbox_start"):
+        await run_trials(specs(3), Trials(run.store, fails), journal, concurrency=3, retries=0)
+    assert len(run.store.ids()) == 3
+
+
+async def test_impossible_requests_are_refused_before_anything_runs(run: RunDirectory) -> None:
+    trials = Trials(run.store)
+    with Journal(run.journal) as journal:
+        with pytest.raises(ConfigError, match="2 times"):
+            await run_trials(specs(1) * 2, trials, journal, concurrency=1)
+        with pytest.raises(ConfigError, match="concurrency 0"):
+            await run_trials(specs(1), trials, journal, concurrency=0)
+        assert await run_trials([], trials, journal, concurrency=1) == []
+    assert trials.ran == []
