@@ -5,38 +5,32 @@ is alive after `kill` returned or after the process that owns it is gone, howeve
 """
 
 import asyncio
-import json
 import os
 import signal
 import socket
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox import records
-from lego_rl.sandbox.channel import Channel, SandboxDied
 from lego_rl.sandbox.cgroups import Cgroups
+from lego_rl.sandbox.channel import SandboxDied
 from lego_rl.sandbox.image import Image
-from lego_rl.sandbox.layout import FIRST_PROGRAM, Layout, plan
+from lego_rl.sandbox.launch import ERROR_BYTES, Running, launch
+from lego_rl.sandbox.layout import plan
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.output import BoundedOutput, OutputPipe, readable_copy
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.rootfs import HOME, SYSTEM_PATH, USER
-from lego_rl.sandbox.seccomp import filter_descriptor
-from lego_rl.sandbox.snapshot import Snapshot, measure
-from lego_rl.sandbox.state import RunFolder, State, outside_uid
+from lego_rl.sandbox.snapshot import Snapshot
+from lego_rl.sandbox.state import RunFolder, State
 from lego_rl.sandbox.toolchain import Toolchain
+from lego_rl.sandbox.watchdog import Watchdog
 
-LAUNCHER = Path(__file__).with_name("launcher.py")
-START_SECONDS = 30.0
 KILL_SECONDS = 10.0
 TRANSFER_BYTES = 256 << 20
-ERROR_BYTES = 4096
-DISK_CHECK_SECONDS = 1.0
 DRAIN_SECONDS = 0.25
 """How long output is still read after a command has ended: a process that it left behind may hold the pipe open."""
 
@@ -77,21 +71,18 @@ class Sandbox:
         run: RunFolder,
         toolchain: Toolchain,
         cgroups: Cgroups,
-        process: asyncio.subprocess.Process,
-        channel: Channel,
-        first: int,
+        running: Running,
     ) -> None:
         self.image = image
         self.limits = limits
         self.run_folder = run
         self._toolchain = toolchain
         self._cgroups = cgroups
-        self._process = process
-        self._channel = channel
-        self._first = first
-        self._disk_full = False
+        self._process = running.process
+        self._channel = running.channel
+        self._pidfd = running.pidfd
         self._closed = False
-        self._guard = asyncio.create_task(self._watch_disk())
+        self._watchdog = Watchdog(run, limits, running.first, running.pidfd, watches_memory=not cgroups.groups)
 
     @classmethod
     async def start(
@@ -111,17 +102,19 @@ class Sandbox:
             SandboxError: Some part of the isolation could not be established.
         """
         limits = limits or Limits()
-        run = (state or State.default()).new_run()
-        cgroups = Cgroups.create(f"lego-{run.path.name}", limits)
-        run.cgroups.write_text("\n".join(map(str, cgroups.paths)))
-        layout = plan(image, toolchain, mounts, limits, run, state or State.default())
+        state = state or State.default()
+        run = state.new_run()
+        cgroups = Cgroups()
         try:
-            process, channel, first = await _launch(layout, toolchain, limits, cgroups)
+            layout = plan(image, toolchain, mounts, limits, run, state)
+            cgroups = Cgroups.create(f"lego-{run.path.name}", limits)
+            run.cgroups.write_text("\n".join(map(str, cgroups.paths)))
+            running = await launch(layout, toolchain, limits, cgroups)
         except BaseException:
             cgroups.remove()
             run.remove()
             raise
-        return cls(image, limits, run, toolchain, cgroups, process, channel, first)
+        return cls(image, limits, run, toolchain, cgroups, running)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -143,7 +136,8 @@ class Sandbox:
     def limit_hits(self) -> LimitHits:
         """Which of its own limits the sandbox ran into, by the host's evidence."""
         hits = self._cgroups.hits()
-        return LimitHits(hits.memory, hits.processes, self._disk_full)
+        memory = max(hits.memory, int(self._watchdog.memory_full))
+        return LimitHits(memory, hits.processes, self._watchdog.disk_full)
 
     async def exec(
         self,
@@ -152,7 +146,7 @@ class Sandbox:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         stdin: str = "",
-        timeout: float | None = None,
+        timeout_sec: float | None = None,
         sink: OutputSink | None = None,
     ) -> Completed:
         """Run a program and wait for it.
@@ -164,7 +158,7 @@ class Sandbox:
             env: Added to `environment`.
             cwd: Working directory; the work tree by default.
             stdin: Text for standard input, which then ends.
-            timeout: Seconds.
+            timeout_sec: Seconds.
             sink: Is given output as it comes.
         """
         variables = {**self.environment, **(env or {})}
@@ -174,7 +168,7 @@ class Sandbox:
         timed_out = died = False
         returncode = 137
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout_sec):
                 returncode = await self._run(fields, stdin.encode(), pipes)
         except TimeoutError:
             timed_out = True
@@ -237,7 +231,7 @@ class Sandbox:
         Raises:
             SandboxError: A process is still alive; the snapshot must not be trusted then.
         """
-        self._guard.cancel()
+        self._watchdog.cancel()
         self._channel.close()
         self._kill_first()
         try:
@@ -266,7 +260,7 @@ class Sandbox:
             await self.kill()
         finally:
             self._closed = True
-            os.close(self._first)
+            os.close(self._pidfd)
             self._cgroups.remove()
             self.run_folder.remove()
 
@@ -307,20 +301,10 @@ class Sandbox:
             raise TransferError(f"{fields[0]} {fields[1]} failed in the sandbox: {errors.text().strip()}")
         return bytes(received)
 
-    async def _watch_disk(self) -> None:
-        limit = self.limits.disk_mb << 20
-        while True:
-            await asyncio.sleep(DISK_CHECK_SECONDS)
-            for layer in (self.run_folder.upper, self.run_folder.root_upper):
-                if await asyncio.to_thread(measure, layer, limit) > limit:
-                    self._disk_full = True
-                    self._kill_first()
-                    return
-
     def _kill_first(self) -> None:
         """Kill the first process: the kernel then kills all others in the sandbox."""
         with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._first, signal.SIGKILL)
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
 
 def _consumer(name: str, kept: BoundedOutput, sink: OutputSink | None) -> Callable[[bytes], Awaitable[None]]:
@@ -332,65 +316,3 @@ def _consumer(name: str, kept: BoundedOutput, sink: OutputSink | None) -> Callab
         await sink(piece, name)
 
     return consume
-
-
-async def _launch(
-    layout: Layout, toolchain: Toolchain, limits: Limits, cgroups: Cgroups
-) -> tuple[asyncio.subprocess.Process, Channel, int]:
-    """Run the launcher and wait until the sandbox's first process is ready.
-
-    Returns:
-        bubblewrap's process, the channel, and a pid descriptor of the first process.
-    """
-    mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    info_read, info_write = os.pipe2(os.O_CLOEXEC)
-    rules = filter_descriptor()
-    errors = os.memfd_create("errors", os.MFD_CLOEXEC)
-    bounds = _resource_limits(limits, cgroups)
-    argv = [
-        *layout.arguments, "--seccomp", str(rules), "--info-fd", str(info_write), "--",
-        toolchain.interpreter, "-I", "-S", FIRST_PROGRAM, str(theirs.fileno()), *map(str, bounds),
-    ]  # fmt: skip
-    request = readable_copy(json.dumps({
-        "uid": outside_uid(),
-        "cgroups": [str(path) for path in cgroups.paths],
-        "binds": [{"source": str(source), "name": name} for source, name in layout.binds.items()],
-        "overlays": layout.overlays,
-        "argv": argv,
-    }).encode())  # fmt: skip
-    channel = Channel(mine)
-    try:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", "-S", str(LAUNCHER), str(request),
-                pass_fds=[theirs.fileno(), info_write, rules, request],
-                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=errors,
-                start_new_session=True,
-            )  # fmt: skip
-        finally:
-            theirs.close()
-            for descriptor in (info_write, rules, request):
-                os.close(descriptor)
-        async with asyncio.timeout(START_SECONDS):
-            ready = await channel.ready()
-        if not ready:
-            await process.wait()
-            raise SandboxError(f"a sandbox could not be built: {_read_back(errors)}", "run: lego-rl doctor")
-        first = os.pidfd_open(int(json.loads(os.read(info_read, 4096))["child-pid"]))
-    except BaseException:
-        channel.close()
-        raise
-    finally:
-        os.close(info_read)
-        os.close(errors)
-    return process, channel, first
-
-
-def _resource_limits(limits: Limits, cgroups: Cgroups) -> tuple[int, int, int]:
-    """Processes, bytes of data, bytes of a file: what `inside.py` sets; 0 where a control group does it better."""
-    file_bytes = limits.disk_mb << 20
-    return (0, 0, file_bytes) if cgroups.groups else (limits.processes, limits.memory_mb << 20, file_bytes)
-
-
-def _read_back(descriptor: int) -> str:
-    return os.pread(descriptor, ERROR_BYTES, 0).decode(errors="replace").strip().replace("\n", "; ")

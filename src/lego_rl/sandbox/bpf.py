@@ -1,7 +1,7 @@
 """An assembler for classic BPF, as much of it as a seccomp filter needs.
 
-Invariant: a jump goes forward to a label that exists and is at most 255 instructions away; anything else is refused when
-the program is assembled, not when the kernel loads it.
+Invariant: a jump goes forward to a label that exists and is at most 255 instructions away; anything else is refused
+when the program is assembled, not when the kernel loads it.
 
 Source: the kernel's Documentation/networking/filter.rst (instruction set) and Documentation/userspace-api/
 seccomp_filter.rst (the data a filter reads: nr, arch, instruction pointer, six 64-bit arguments).

@@ -72,7 +72,7 @@ class _Comparison:
             self.entry(Path(entry.path), f"{relative}/{entry.name}" if relative else entry.name)
         lower = self.pristine / relative
         if hides_lower and lower.is_dir() and not lower.is_symlink():
-            for name in sorted(set(os.listdir(lower)) - names):
+            for name in sorted({path.name for path in lower.iterdir()} - names):
                 self.delete(f"{relative}/{name}" if relative else name)
 
     def entry(self, upper: Path, path: str) -> None:
@@ -125,8 +125,8 @@ class _Comparison:
         if (reason := dropped_because(lower.name)) is not None:
             self.dropped[path] = reason
         elif lower.is_dir() and not lower.is_symlink():
-            for name in sorted(os.listdir(lower)):
-                self.delete(f"{path}/{name}")
+            for inner in sorted(lower.iterdir()):
+                self.delete(f"{path}/{inner.name}")
         elif os.path.lexists(lower):
             self.changes[path] = Change(path, "deleted")
 

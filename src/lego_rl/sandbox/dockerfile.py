@@ -54,7 +54,9 @@ def _apply(recipe: Recipe, instruction: str, argument: str, path: Path) -> None:
             words = shlex.split(argument)
             if "=" not in words[0]:
                 words = [f"{words[0]}={' '.join(words[1:])}"]
-            recipe.env.update(word.split("=", 1) for word in words)
+            for word in words:
+                key, _, value = word.partition("=")
+                recipe.env[key] = value
         case "COPY":
             words = shlex.split(argument)
             if len(words) != 2 or words[0].startswith("--"):

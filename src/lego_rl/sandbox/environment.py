@@ -6,9 +6,10 @@ a task that declares any other network for it is refused.
 Use by import path: ``lego_rl.sandbox.environment:BubblewrapEnvironment``.
 """
 
-from collections.abc import Mapping
-from pathlib import Path
 import socket
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, override
 
 from harbor.environments.base import BaseEnvironment, ExecResult
@@ -29,11 +30,12 @@ from lego_rl.sandbox.toolchain import Toolchain, prepare_toolchain
 from lego_rl.tasks.task import Task
 
 DEFAULT_WORKDIR = "/app"
-LOG_FOLDERS = ("/logs/agent", "/logs/artifacts")
+LOG_FOLDERS = ("agent", "artifacts")
+HARBOR_PARSES = "trajectory.json"
 KNOWN_USERS = (None, "root", 0, "0", USER, 1000, "1000")
 
 
-class BubblewrapEnvironment(BaseEnvironment):
+class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no types
     """One agent phase.
 
     Keyword arguments, all plain JSON values (Harbor's ``EnvironmentConfig.kwargs``):
@@ -147,9 +149,7 @@ class BubblewrapEnvironment(BaseEnvironment):
             state=self.state,
         )
         try:
-            await self._sandbox.put(
-                "/logs", [Record(name.removeprefix("/logs/"), "directory", mode=0o777) for name in LOG_FOLDERS]
-            )
+            await self._sandbox.put("/logs", [Record(name, "directory", mode=0o755) for name in LOG_FOLDERS])
             await verify_seal(self._sandbox, self._task())
         except BaseException:
             await self.stop(delete=True)
@@ -173,7 +173,7 @@ class BubblewrapEnvironment(BaseEnvironment):
         if who not in KNOWN_USERS:
             raise SandboxError(f"there is no user {who!r} in the sandbox", f"leave the user out: all is run as {USER}")
         done = await self.run(
-            ["bash", "-c", command], cwd=cwd, env=self._merge_env(env) or {}, timeout=timeout_sec, sink=self._sink()
+            ["bash", "-c", command], cwd=cwd, env=self._merge_env(env) or {}, timeout_sec=timeout_sec, sink=self._sink()
         )
         if done.timed_out:
             raise RuntimeError(f"Command timed out after {timeout_sec} seconds")
@@ -186,11 +186,11 @@ class BubblewrapEnvironment(BaseEnvironment):
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         stdin: str = "",
-        timeout: float | None = None,
+        timeout_sec: float | None = None,
         sink: OutputSink | None = None,
     ) -> Completed:
         """Run a program without a shell, with standard input; see `Sandbox.exec`."""
-        return await self.sandbox.exec(argv, env=env, cwd=cwd, stdin=stdin, timeout=timeout, sink=sink)
+        return await self.sandbox.exec(argv, env=env, cwd=cwd, stdin=stdin, timeout_sec=timeout_sec, sink=sink)
 
     async def listen(self, port: int) -> socket.socket:
         """A socket that listens on ``127.0.0.1:port`` inside the sandbox, for a server on the host.
@@ -219,9 +219,7 @@ class BubblewrapEnvironment(BaseEnvironment):
     @override
     async def upload_file(self, source_path: Path | str, target_path: str) -> None:
         folder, _, name = target_path.rstrip("/").rpartition("/")
-        source = Path(source_path)
-        record = Record(name, "file", source.read_bytes(), source.stat().st_mode & 0o777)
-        await self.sandbox.put(folder or "/", [record])
+        await self.sandbox.put(folder or "/", [replace(record, path=name) for record in read_tree(Path(source_path))])
 
     @override
     async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
@@ -237,7 +235,9 @@ class BubblewrapEnvironment(BaseEnvironment):
 
     @override
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
-        write_tree(await self.sandbox.get(source_dir), Path(target_dir))
+        records = await self.sandbox.get(source_dir)
+        # Harbor parses a file of this name on the host, and a malformed one would spare the agent its grading.
+        write_tree((record for record in records if record.path != HARBOR_PARSES), Path(target_dir))
 
     def _task(self) -> Task | None:
         """The task with Lego-RL's specification that this environment belongs to, if it is one."""

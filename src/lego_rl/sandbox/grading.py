@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lego_rl.errors import TaskError
+from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox.box import Completed, Sandbox, TransferError
 from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.layout import REPORT_FOLDER
@@ -48,7 +48,7 @@ async def grade(
     *,
     limits: Limits | None = None,
     state: State | None = None,
-    timeout: float = GRADING_SECONDS,
+    timeout_sec: float = GRADING_SECONDS,
 ) -> Verdict:
     """Grade `patch`.
 
@@ -59,7 +59,7 @@ async def grade(
         toolchain: What the agent phase had.
         limits: Limits of the grading sandbox.
         state: Where it keeps its files.
-        timeout: Seconds for the test command; a command that takes longer passed nothing.
+        timeout_sec: Seconds for the test command; a command that takes longer passed nothing.
 
     Raises:
         SandboxError: The grading sandbox could not be built or ended by itself: an infrastructure fault.
@@ -68,14 +68,17 @@ async def grade(
     started = time.monotonic()
     parse = parser_named(task.tests.parser)
     own_files = task_files(task)
-    applied, rolled_back = Ownership(task.tests.test_files, image.pristine).split(patch)
+    applied, rolled_back = Ownership.of(task.tests, image.pristine).split(patch)
     box = await Sandbox.start(image, toolchain, limits=limits, state=state)
     try:
         try:
             await box.put(image.workdir, [*_deletions_first(applied), *own_files])
-            done = await box.exec(["sh", "-c", task.tests.command], env=GRADING_ENVIRONMENT, timeout=timeout)
-            log = _log(done, timeout)
-        except TransferError as error:
+            done = await box.exec(["sh", "-c", task.tests.command], env=GRADING_ENVIRONMENT, timeout_sec=timeout_sec)
+            log = _log(done, timeout_sec)
+        except SandboxError as error:
+            # A patch that cannot be written, or fills the disk, is the policy's; anything else is ours.
+            if not (isinstance(error, TransferError) or box.limit_hits().disk):
+                raise
             log = f"the patch cannot be applied: {error.problem}"
         await box.kill()
         report = read_report(box.run_folder.report / REPORT_NAME)

@@ -4,11 +4,15 @@ Invariant: it does what the host asks over one socket and nothing else; when tha
 it or died, it exits, and the kernel kills everything in the sandbox with it. It never tells the host anything but
 exit statuses, a socket and counted bytes, all of which the host treats as untrusted.
 
-Run as ``python -I -S inside.py CONTROL_FD PROCESSES DATA_BYTES FILE_BYTES`` (resource limits, 0 for none), standard library only. A request is a 4-byte length and that many
-bytes of NUL-separated strings, the operation first, with descriptors attached (SCM_RIGHTS). The last descriptor is the
-reply socket of this request alone; before it come standard input, output and error where a process is started, whose
-wait status, a signed 32-bit integer, is then the reply.
+Run as ``python -I -S inside.py CONTROL_FD PROCESSES DATA_BYTES FILE_BYTES`` (resource limits, 0 for none), with the
+standard library only, and as little of it as possible: every trial pays for its imports. A request is a 4-byte length
+and that many bytes of NUL-separated strings, the operation first, with descriptors attached (SCM_RIGHTS). The last
+descriptor is the reply socket of this request alone; before it come standard input, output and error where a process
+is started, whose wait status, a signed 32-bit integer, is then the reply.
 """
+
+# pathlib and contextlib would be most of the start-up time.
+# ruff: noqa: PTH103, PTH112, PTH115, PTH123, PTH208, SIM105
 
 import os
 import resource
@@ -293,7 +297,7 @@ REQUESTS = {"exec": start, "listen": listen, "put": put, "get": get, "seal": sea
 
 
 def limit(processes: int, data: int, file: int) -> None:
-    """Set the resource limits of everything that will run here; a process count is per user namespace since Linux 5.14."""
+    """Set the limits of everything that will run here; processes are counted per user namespace since Linux 5.14."""
     wanted = ((resource.RLIMIT_NPROC, processes), (resource.RLIMIT_DATA, data), (resource.RLIMIT_FSIZE, file))
     for name, value in wanted:
         if value:
@@ -310,6 +314,7 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit(*(int(text) for text in sys.argv[2:5]))
+    os.umask(0o022)
     control.sendall(b"\0")
     silence = os.open("/dev/null", os.O_RDWR)
     for number in range(3):

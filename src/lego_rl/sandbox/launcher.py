@@ -14,6 +14,9 @@ It is run as ``python -I -S launcher.py REQUEST_FD`` and imports only the standa
 "work"}], "argv": [bubblewrap and its arguments]}``; ``lower``, ``upper`` and ``work`` name binds (a path may follow).
 """
 
+# pathlib would be most of the start-up time.
+# ruff: noqa: PTH102, PTH112, PTH123
+
 import ctypes
 import json
 import os

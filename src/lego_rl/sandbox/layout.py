@@ -15,7 +15,7 @@ from lego_rl.sandbox.launcher import STAGE
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.preflight import bubblewrap
-from lego_rl.sandbox.state import RunFolder, State
+from lego_rl.sandbox.state import RunFolder, State, outside_uid
 from lego_rl.sandbox.toolchain import Toolchain
 
 INSIDE = Path(__file__).with_name("inside.py")
@@ -43,7 +43,14 @@ class Layout:
     arguments: list[str] = field(default_factory=list)
 
     def stage(self, source: Path) -> str:
-        """Have `source` staged; its path there."""
+        """Have `source` staged; its path there.
+
+        Raises:
+            SandboxError: As root: the identity that sandboxes have on the host may not read it.
+        """
+        wanted = 0o005 if source.is_dir() else 0o004
+        if outside_uid() is not None and source.stat().st_mode & wanted != wanted:
+            raise SandboxError(f"{source} is private to root, a sandbox cannot read it", f"chmod -R o+rX {source}")
         name = self.binds.setdefault(source, f"b{len(self.binds)}")
         return f"{STAGE}/{name}"
 

@@ -17,8 +17,8 @@ class Limits:
     Attributes:
         memory_mb: Memory of all processes and of temporary files, in MiB.
         processes: Processes and threads at one time.
-        disk_mb: Size of the changes to the work tree (and to a folder root), in MiB; also of a single file.
-        scratch_mb: Size of each of ``/tmp``, ``/dev/shm``, the home directory and ``/logs``, in MiB.
+        disk_mb: Size of the changes to the work tree, to a folder root, of the report and of any file, in MiB.
+        scratch_mb: Size of each of ``/tmp``, ``/var/tmp``, ``/dev/shm``, the home directory and ``/logs``, in MiB.
         output_bytes: Kept of each output stream of a command; the middle of longer output is left out.
     """
 
@@ -42,7 +42,8 @@ class LimitHits:
     """Evidence from the host that a sandbox ran into its own limits.
 
     Attributes:
-        memory: Processes that the kernel killed for memory (0 where ``rlimit`` is in force: allocation fails instead).
+        memory: Processes that the kernel killed for memory; where ``rlimit`` is in force, 1 if the whole sandbox was
+            killed for the sum of its processes (one process alone sees its allocation fail instead).
         processes: Forks that the kernel refused (0 where ``rlimit`` is in force).
         disk: Whether the sandbox was killed for the size of its changes.
     """

@@ -1,4 +1,4 @@
-"""What a command writes, read as it comes and kept within bounds: a sandbox cannot fill the host's memory with output."""
+"""What a command writes, read as it comes and kept within bounds, so that output cannot fill the host's memory."""
 
 import asyncio
 import os

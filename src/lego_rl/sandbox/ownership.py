@@ -5,11 +5,11 @@ to ``setup.cfg`` or a test of the agent's own costs nothing.
 """
 
 import sys
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from lego_rl.sandbox.verdict import Change, Patch
+from lego_rl.tasks.task import TestSpec
 
 CONFIGURATION = frozenset({
     "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg",
@@ -30,12 +30,18 @@ class Ownership:
     """Decides for one task.
 
     Attributes:
-        test_files: The task's own test files, relative to the work tree.
+        test_files: Files that hold the task's tests, relative to the work tree.
         pristine: The pristine work tree.
     """
 
-    test_files: Sequence[str]
+    test_files: frozenset[str]
     pristine: Path
+
+    @classmethod
+    def of(cls, tests: TestSpec, pristine: Path) -> "Ownership":
+        """The files that a specification lists, and those that its test ids name."""
+        named = (test.partition("::")[0] for test in (*tests.fail_to_pass, *tests.pass_to_pass))
+        return cls(frozenset((*tests.test_files, *named)), pristine)
 
     def split(self, patch: Patch) -> tuple[tuple[Change, ...], tuple[str, ...]]:
         """The changes that are applied, and the paths of those that are rolled back."""
@@ -46,35 +52,50 @@ class Ownership:
         """Whether `change` would alter what is the task's own."""
         path = PurePosixPath(change.path)
         return (
-            path.name in CONFIGURATION
+            not CONFIGURATION.isdisjoint(path.parts)
             or any(_is_at_or_below(change.path, file) for file in self.test_files)
+            or (change.kind != "deleted" and self._replaces_own_folder(path))
             or self._changes_test_package(path, change)
             or any(self._shadows(PurePosixPath(*path.parts[: depth + 1])) for depth in range(len(path.parts)))
         )
 
+    def _replaces_own_folder(self, path: PurePosixPath) -> bool:
+        """Whether a file or link takes the place of a folder with something of the task's own in it."""
+        folder = self.pristine / path
+        return self._is_test_folder(path) or (
+            folder.is_dir()
+            and not folder.is_symlink()
+            and any(inner.name in CONFIGURATION for inner in folder.rglob("*"))
+        )
+
     def _changes_test_package(self, path: PurePosixPath, change: Change) -> bool:
         """Whether it makes a package of a test's folder, or a folder of a test's package: both rename test modules."""
-        if path.name != "__init__.py" or not any(_is_at_or_below(file, str(path.parent)) for file in self.test_files):
+        if path.name != "__init__.py" or not self._is_test_folder(path.parent):
             return False
         return change.kind == "deleted" or not (self.pristine / path).is_file()
 
     def _shadows(self, path: PurePosixPath) -> bool:
         """Whether `path` is new and would be imported in place of a module that the test run uses.
 
-        Only a folder of the pristine tree that is no package can be on the module path.
+        Only a folder that the pristine tree or a test file brings can be on the module path, and only if it is no
+        package.
         """
         folder = self.pristine / path.parent
-        if (self.pristine / path).exists() or not folder.is_dir():
+        if (self.pristine / path).exists() or not (folder.is_dir() or self._is_test_folder(path.parent)):
+            return False
+        if path.suffix not in ("", ".py", ".so"):
             return False
         module = path.name.split(".", 1)[0]
-        is_source = path.suffix in ("", ".py", ".so")
-        if is_source and module in self._test_modules(path.parent):
+        if module in {
+            PurePosixPath(file).stem for file in self.test_files if PurePosixPath(file).parent == path.parent
+        }:
             return True
-        return is_source and module in SHADOWED_MODULES and not (folder / "__init__.py").is_file()
+        return module in SHADOWED_MODULES and not (folder / "__init__.py").is_file()
 
-    def _test_modules(self, folder: PurePosixPath) -> Iterable[str]:
-        return {PurePosixPath(file).stem for file in self.test_files if PurePosixPath(file).parent == folder}
+    def _is_test_folder(self, path: PurePosixPath) -> bool:
+        """Whether a test file lies somewhere below `path`."""
+        return any(_is_at_or_below(file, str(path)) for file in self.test_files)
 
 
 def _is_at_or_below(path: str, folder: str) -> bool:
-    return folder in (".", "") or path == folder or path.startswith(f"{folder}/")
+    return folder in (".", path) or path.startswith(f"{folder}/")

@@ -99,7 +99,7 @@ def write_tree(records: Iterable[Record], target: Path) -> None:
     for record in records:
         if not is_plain(record.path):
             raise SandboxError(f"the sandbox sent a file named {record.path!r}")
-        _replace_links(target, record.path)
+        _clear_way(target, record)
         path = target / record.path
         path.parent.mkdir(parents=True, exist_ok=True)
         if record.kind == "directory":
@@ -111,23 +111,12 @@ def write_tree(records: Iterable[Record], target: Path) -> None:
             path.chmod(0o644 | (record.mode & 0o111))
 
 
-def _replace_links(target: Path, relative: str) -> None:
-    """Remove what stands in the way: a link at any part of the path, anything but a folder at its end."""
+def _clear_way(target: Path, record: Record) -> None:
+    """Remove what stands in a record's way: links and files at any part of its path, a folder where it is none."""
     path = target
-    parts = relative.split("/")
-    for index, part in enumerate(parts):
-        path = path / part
-        if path.is_symlink() or (path.is_file() and (index < len(parts) - 1 or True)):
+    for part in record.path.split("/"):
+        path /= part
+        if path.is_symlink() or path.is_file():
             path.unlink()
-        elif index == len(parts) - 1 and path.is_dir():
-            return
-        elif not path.exists():
-            return
-
-
-def remove_path(path: Path) -> None:
-    """Remove a file, link or folder of the host, if it is there."""
-    if path.is_dir() and not path.is_symlink():
+    if record.kind != "directory" and path.is_dir():
         shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

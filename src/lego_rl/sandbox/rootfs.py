@@ -1,11 +1,10 @@
 """The mounts of a sandbox, as bubblewrap arguments.
 
-Invariant: of the host a sandbox sees programs (``/usr`` and the links into it), a generated ``/etc`` and what the caller
-mounts, all read-only; never a home, ``/var``, ``/opt``, ``/srv``, ``/tmp``, ``/sys`` or a device beyond null, zero,
-full, random and tty. What it can write is the work tree's overlay and bounded temporary file systems.
+Invariant: of the host a sandbox sees programs (``/usr`` and the links into it), a generated ``/etc`` and what the
+caller mounts, all read-only; never a home, ``/var``, ``/opt``, ``/srv``, ``/tmp``, ``/sys`` or a device beyond null,
+zero, full, random and tty. What it can write is the work tree's overlay and bounded temporary file systems.
 """
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -29,6 +28,7 @@ ETC = {
     "os-release": 'ID=linux\nNAME="Linux"\nPRETTY_NAME="Linux"\n',
 }
 COPIED_FROM_HOST = ("ld.so.cache", "mime.types")
+SCRATCH = (("/dev/shm", "1777"), ("/tmp", "1777"), ("/var/tmp", "1777"), (HOME, "0755"), ("/logs", "0755"))
 READ_ONLY_IN_PROC = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi")
 HIDDEN_IN_PROC = ("kcore", "keys", "key-users", "kmsg", "timer_list", "sched_debug", "latency_stats", "kallsyms")
 PROGRAM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -65,14 +65,14 @@ def host_root(etc: str) -> list[str]:
     for name in PROGRAM_FOLDERS:
         path = Path("/") / name
         if path.is_symlink():
-            arguments += ["--symlink", os.readlink(path), str(path)]
+            arguments += ["--symlink", str(path.readlink()), str(path)]
         elif path.is_dir():
             arguments += ["--ro-bind", str(path), str(path)]
     return [*arguments, "--ro-bind", etc, "/etc", "--ro-bind-try", "/etc/alternatives", "/etc/alternatives"]
 
 
 def folder_root(rootfs: Path, merged: str, etc: str) -> list[str]:
-    """The overlay over an unpacked image, staged at `merged`, with names of users and hosts from the generated `etc`."""
+    """The overlay over an unpacked image, staged at `merged`; names of users and hosts are the generated ones."""
     arguments = ["--bind", merged, "/"]
     for name in REPLACED_IN_IMAGE:
         if (rootfs / "etc" / name).is_file():
@@ -93,9 +93,9 @@ def kernel_mounts() -> list[str]:
 
 
 def scratch_mounts(limits: Limits) -> list[str]:
-    """Bounded temporary file systems: shared memory, ``/tmp``, the home directory, ``/logs``."""
+    """Bounded temporary file systems: shared memory, temporary files, the home directory, ``/logs``."""
     size = str(limits.scratch_mb << 20)
     arguments: list[str] = []
-    for target, mode in (("/dev/shm", "1777"), ("/tmp", "1777"), (HOME, "0755"), ("/logs", "0755")):
+    for target, mode in SCRATCH:
         arguments += ["--perms", mode, "--size", size, "--tmpfs", target]
     return [*arguments, "--remount-ro", "/dev"]

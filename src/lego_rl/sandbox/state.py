@@ -25,7 +25,7 @@ def outside_uid() -> int | None:
 
 @dataclass(frozen=True)
 class State:
-    """The folder that holds caches and run folders; it must be on a file system that can be an overlay's upper layer."""
+    """The folder of caches and run folders; its file system must be able to hold an overlay's upper layer."""
 
     root: Path
 
@@ -53,12 +53,20 @@ class State:
 
     def new_run(self) -> "RunFolder":
         """Make the folder of a new sandbox, owned by this process."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        # What a sandbox leaves may be set-user-id: nobody else on the host may come near it.
+        self.runs.mkdir(mode=0o700, exist_ok=True)
         folder = RunFolder(self.runs / uuid.uuid4().hex[:16])
-        folder.path.mkdir(parents=True)
+        folder.path.mkdir()
+        folder.path.chmod(0o711)
         folder.owner.write_text(_stamp(os.getpid()))
-        for layer in (folder.upper, folder.work, folder.root_upper, folder.root_work, folder.report):
+        for layer in (folder.upper, folder.work, folder.root_upper, folder.root_work):
             layer.mkdir()
+            layer.chmod(0o755)
             give_to_sandbox(layer)
+        # The grader's own: as root a test can add a report, but neither replace nor empty the folder.
+        folder.report.mkdir()
+        folder.report.chmod(0o1777)
         return folder
 
     def reap_stale(self) -> list[str]:
@@ -118,12 +126,15 @@ class RunFolder:
         return self.path / "report"
 
     def is_stale(self) -> bool:
-        """Whether the owner is dead; a folder without an owner yet is as new as its start."""
+        """Whether the owner is dead, as far as can be told: it may be new, or of another pid namespace."""
         try:
             stamp = self.owner.read_text()
         except FileNotFoundError:
             return False
-        return not stamp or _stamp(int(stamp.split()[0])) != stamp
+        if not stamp:
+            return False
+        pid, _, namespace = stamp.split()
+        return namespace == _pid_namespace() and _stamp(int(pid)) != stamp
 
     def remove(self) -> None:
         """Kill what is left in the control groups and remove them and the folder."""
@@ -166,9 +177,13 @@ def _open_up(path: Path) -> None:
 
 
 def _stamp(pid: int) -> str:
-    """``PID STARTTIME``, or nothing where there is no such process (proc(5): field 22 of stat, after the name)."""
+    """``PID STARTTIME NAMESPACE``, or nothing where there is no such process (proc(5): field 22 of stat)."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return ""
-    return f"{pid} {text.rpartition(')')[2].split()[19]}"
+    return f"{pid} {text.rpartition(')')[2].split()[19]} {_pid_namespace()}"
+
+
+def _pid_namespace() -> str:
+    return str(Path("/proc/self/ns/pid").readlink())

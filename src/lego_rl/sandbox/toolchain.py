@@ -10,7 +10,6 @@ The interpreter may live anywhere on the host (pyenv, uv), so it is shown at ``/
 import compileall
 import hashlib
 import importlib.metadata
-import os
 import py_compile
 import shutil
 import site
@@ -92,12 +91,9 @@ def prepare_toolchain(state: State, *, below_folder_root: bool = False) -> Toolc
     in_place = prefix.is_relative_to("/usr") and not below_folder_root
     toolchain = Toolchain(prefix, str(prefix) if in_place else PYTHON_MOUNT, Path())
     distributions = _closure(ROOT_PACKAGE)
-    key = hashlib.sha256(
-        "\n".join(
-            [LAYOUT, sys.version, toolchain.interpreter]
-            + sorted(f"{distribution.name}=={distribution.version}" for distribution in distributions)
-        ).encode()
-    ).hexdigest()[:16]
+    versions = sorted(f"{distribution.name}=={distribution.version}" for distribution in distributions)
+    identity = "\n".join([LAYOUT, sys.version, str(prefix), toolchain.interpreter, *versions])
+    key = hashlib.sha256(identity.encode()).hexdigest()[:16]
     folder = state.toolchains / key
     if not folder.is_dir():
         _build(folder, toolchain, distributions)
@@ -163,7 +159,7 @@ def _copy(distribution: importlib.metadata.Distribution, target: Path) -> None:
             continue
         copy = target / file
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(os.fspath(distribution.locate_file(file)), copy)
+        shutil.copyfile(str(distribution.locate_file(file)), copy)
 
 
 def _binary_name() -> str:

@@ -24,13 +24,15 @@ from lego_rl.tasks.task import Task
 PATCH_FILE = "patch.json"
 VERDICT_FILE = "verdict.json"
 LIMITS_FILE = "limits.json"
+SHARE_OF_TIMEOUT = 0.75
 
 
-class FreshVerifier(BaseVerifier):
+class FreshVerifier(BaseVerifier):  # type: ignore[misc]  # Harbor has no types
     """Kill, snapshot, diff, grade in a fresh sandbox; the patch and the verdict go to the trial's verifier folder.
 
     Args:
-        grading_sec: Seconds for the test command (Harbor's ``VerifierConfig.kwargs``).
+        grading_sec: Seconds for the test command (Harbor's ``VerifierConfig.kwargs``); no more than `SHARE_OF_TIMEOUT`
+            of the task's verifier timeout, so that slow code is a 0 and never Harbor's timeout.
     """
 
     def __init__(self, *args: Any, grading_sec: float = GRADING_SECONDS, **kwargs: Any) -> None:
@@ -58,7 +60,7 @@ class FreshVerifier(BaseVerifier):
             environment.toolchain,
             limits=environment.limits,
             state=environment.state,
-            timeout=self._grading_sec,
+            timeout_sec=min(self._grading_sec, SHARE_OF_TIMEOUT * self.task.config.verifier.timeout_sec),
         )
         (folder / VERDICT_FILE).write_text(verdict_to_json(verdict))
         return VerifierResult(rewards={"reward": verdict.reward})

@@ -1,0 +1,84 @@
+"""Limits that the kernel does not hold for us: the size of an overlay's upper layer, memory without a control group.
+
+Invariant: a sandbox past such a limit is killed within about a second, and why is known on the host.
+"""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.snapshot import measure
+from lego_rl.sandbox.state import RunFolder
+
+INTERVAL_SECONDS = 1.0
+
+
+class Watchdog:
+    """Watches one sandbox until it is cancelled.
+
+    Args:
+        run: Whose layers are measured.
+        limits: What is allowed.
+        first: Host pid of the sandbox's first process.
+        pidfd: The same process as a descriptor.
+        watches_memory: No control group limits the memory, so the processes' sizes are added up.
+    """
+
+    def __init__(self, run: RunFolder, limits: Limits, first: int, pidfd: int, *, watches_memory: bool) -> None:
+        self.disk_full = False
+        self.memory_full = False
+        self._layers = (run.upper, run.root_upper, run.report)
+        self._limits = limits
+        self._first = first
+        self._pidfd = pidfd
+        self._watches_memory = watches_memory
+        self._task = asyncio.create_task(self._watch())
+
+    def cancel(self) -> None:
+        """Stop watching."""
+        self._task.cancel()
+
+    async def _watch(self) -> None:
+        while not (self.disk_full or self.memory_full):
+            await asyncio.sleep(INTERVAL_SECONDS)
+            await asyncio.to_thread(self._look)
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def _look(self) -> None:
+        disk = self._limits.disk_mb << 20
+        self.disk_full = any(measure(layer, disk) > disk for layer in self._layers)
+        if self._watches_memory:
+            self.memory_full = _exceeds(self._first, self._limits.memory_mb << 10)
+
+
+def _exceeds(first: int, limit_kib: int) -> bool:
+    """Whether a process and its descendants use more than the limit; shared pages are divided among their users.
+
+    The proportional size costs a walk of the page tables, so it is read only where the resident sizes alone exceed.
+    """
+    family = list(_descendants(first))
+    if sum(_kib(pid, "status", "VmRSS:") for pid in family) <= limit_kib:
+        return False
+    return sum(_kib(pid, "smaps_rollup", "Pss:") for pid in family) > limit_kib
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    """A process and everything below it; a process that ends meanwhile is left out."""
+    yield pid
+    with suppress(OSError):
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            with suppress(OSError):
+                for child in children.read_text().split():
+                    yield from _descendants(int(child))
+
+
+def _kib(pid: int, table: str, key: str) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/{table}").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith(key)), 0)
