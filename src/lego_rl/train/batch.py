@@ -74,6 +74,10 @@ class Row:
         """First position that predicts a trained token."""
         return int(self.segment.loss_mask.argmax()) - 1
 
+    def sampled_under(self, version: int) -> bool:
+        """Whether every trained token was sampled under one weight version."""
+        return bool((self.segment.versions[self.segment.loss_mask == 1] == version).all())
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -191,6 +195,13 @@ class MicroBatch:
         """Positions that a forward pass computes."""
         size, length = self.input_ids_BT.shape
         return self.shared + size * (length - self.shared)
+
+    @property
+    def computed_BT(self) -> Tensor:
+        """Bool; positions with a record that the forward pass computes: the shared ones in the first row only."""
+        computed_BT = self.recorded_BT.clone()
+        computed_BT[1:, : self.shared] = False
+        return computed_BT
 
     def at_trained(self, name: Literal["versions", "call_positions"]) -> NDArray[np.int64]:
         """A per-token array of the segments at the trained tokens, ``[N]``, in the order of ``x_BT[mask_BT]``."""

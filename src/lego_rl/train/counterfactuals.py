@@ -94,7 +94,10 @@ class Recomputation:
         """Logits divided by `factor` times the trainer's temperature."""
         if not self._logits:
             with torch.no_grad():
-                self._logits = [trained_logits(self._policy, batch) for batch in self._batches]
+                self._logits = [
+                    trained_logits(self._policy, batch, torch.zeros_like(batch.target_ids_BT))
+                    for batch in self._batches
+                ]
         scaled = iter(self._logits)
 
         def logp(batch: MicroBatch) -> Tensor:

@@ -1,9 +1,9 @@
 """Why engine and trainer disagree: undo one possible cause at a time and see whether the gap closes.
 
 Invariant: a cause is named only on evidence of its own. Undoing routing, temperature or the last update is a
-counterfactual forward pass that must close most of the gap. A damaged expert must show as an error carried by the
-tokens that it served. A wrong prompt is concluded only where the tensors are verified and the error is there from the
-first sampled token on.
+counterfactual forward pass that must close most of the gap. Where none does, verified tensors leave the prompt, whose
+error is there from a call's first token on; unverified ones leave a damaged expert, whose error is carried by the
+tokens that it served.
 """
 
 import math
@@ -105,7 +105,7 @@ def explain(suspects: Counterfactuals, settings: GateSettings, *, weights_verifi
     ]
     if undone:
         return min(undone, key=lambda pair: pair[0])[1]
-    return _expert(origin, gap_N) or _prompt(origin, gap_N, settings, weights_verified=weights_verified)
+    return _prompt(origin, gap_N, settings) if weights_verified else _expert(origin, gap_N)
 
 
 def _routes(suspects: Counterfactuals, engine_N: NDArray[np.float64], gap: float) -> tuple[float, Cause]:
@@ -173,11 +173,10 @@ def _contrast(a_N: NDArray[np.float64], b_N: NDArray[np.float64]) -> tuple[float
     return difference / max(spread, 1e-12), math.exp(difference)
 
 
-def _prompt(
-    origin: TokenOrigin, gap_N: NDArray[np.float64], settings: GateSettings, *, weights_verified: bool
-) -> Cause | None:
+def _prompt(origin: TokenOrigin, gap_N: NDArray[np.float64], settings: GateSettings) -> Cause | None:
+    """Another prompt: the tensors are right, and the very first token of a call is off already."""
     first_N = origin.call_position_N == 0
-    if not weights_verified or not first_N.any():
+    if not first_N.any():
         return None
     first = float(gap_N[first_N].mean())
     if first < settings.first_token_share * float(gap_N.mean()):

@@ -208,28 +208,29 @@ def check_coverage(segments: Iterable[Segment]) -> float:
 
 
 def violations(report: FidelityReport, settings: GateSettings) -> list[tuple[str, str]]:
-    """The limits that a report breaks: reason and sentence, the most telling first."""
+    """The limits that a report breaks, reason and sentence each; empty where engine and trainer agree."""
     broken: list[tuple[str, str]] = []
     if report.compared_fraction < settings.min_compared_fraction or report.tokens == 0:
         share = f"{report.tokens} tokens, {report.compared_fraction:.3f} of all"
         broken.append(("compared_fraction", f"{share}, were sampled under version {report.weight_version}"))
         return broken
-    for name, value, limit, low in (
-        ("routes", report.route_overlap, settings.min_route_overlap, True),
-        ("mean_abs", report.mean_abs, settings.max_mean_abs, False),
-        ("max_abs", report.max_abs, settings.max_abs, False),
-        ("k3", report.k3, settings.max_k3, False),
+    if report.engine_sd >= settings.flat_sd:
+        for label, value, limit in (
+            ("log-probs", report.pearson_logprobs, settings.min_pearson_logprobs),
+            ("probabilities", report.pearson_probs, settings.min_pearson_probs),
+        ):
+            if not value >= limit:
+                broken.append(("pearson", f"Pearson correlation of {label} {value:.6f} is below {limit}"))
+    for name, value, limit in (
+        ("mean_abs", report.mean_abs, settings.max_mean_abs),
+        ("max_abs", report.max_abs, settings.max_abs),
+        ("k3", report.k3, settings.max_k3),
     ):
-        if not (value >= limit if low else value <= limit):
-            broken.append((name, f"{name} {value:.6f} is {'below' if low else 'above'} {limit}"))
-    if report.engine_sd < settings.flat_sd:
-        return broken
-    for label, value, limit in (
-        ("log-probs", report.pearson_logprobs, settings.min_pearson_logprobs),
-        ("probabilities", report.pearson_probs, settings.min_pearson_probs),
-    ):
-        if not value >= limit:
-            broken.append(("pearson", f"Pearson correlation of {label} {value:.6f} is below {limit}"))
+        if not value <= limit:
+            broken.append((name, f"{name} {value:.6f} is above {limit}"))
+    if not report.route_overlap >= settings.min_route_overlap:
+        share = f"{report.route_overlap:.4f} of the recorded experts, not {settings.min_route_overlap}"
+        broken.append(("routes", f"the trainer's router agrees with {share}"))
     return broken
 
 

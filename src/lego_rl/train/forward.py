@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
 from lego_rl.train.batch import MicroBatch
-from lego_rl.train.replay import RouteOverlap, replay
+from lego_rl.train.replay import replay
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,13 @@ class TokenLogprobs:
     Attributes:
         logp_BT: Log-prob of the predicted token under the sampling distribution; 0 where the mask is 0.
         entropy_N: Entropy of the sampling distribution at trained positions, in nats; detached.
-        overlap: Recorded experts against the router's own; empty where nothing was replayed.
+        matched_BT: How many recorded experts of a position, over all layers, the routers would choose themselves; 0
+            where nothing is replayed, and beyond the first row for the positions that all rows share.
     """
 
     logp_BT: Tensor
     entropy_N: Tensor
-    overlap: RouteOverlap
+    matched_BT: Tensor
 
 
 def logprobs(module: PreTrainedModel, batch: MicroBatch, temperature: float) -> TokenLogprobs:
@@ -42,43 +43,43 @@ def logprobs(module: PreTrainedModel, batch: MicroBatch, temperature: float) -> 
         batch: What to run; its routes are replayed where it has any.
         temperature: Divides the logits, as when sampling.
     """
-    overlap = RouteOverlap()
-    logits_NV = trained_logits(module, batch, overlap) / temperature
+    matched_BT = torch.zeros_like(batch.target_ids_BT)
+    logits_NV = trained_logits(module, batch, matched_BT) / temperature
     all_logp_NV = logits_NV.log_softmax(-1)
     logp_N = all_logp_NV.gather(-1, batch.target_ids_BT[batch.mask_BT].unsqueeze(-1)).squeeze(-1)
     with torch.no_grad():
         entropy_N = -(all_logp_NV.exp() * all_logp_NV).sum(-1)
     zeros_BT = logp_N.new_zeros(batch.mask_BT.shape)
-    return TokenLogprobs(zeros_BT.masked_scatter(batch.mask_BT, logp_N), entropy_N, overlap)
+    return TokenLogprobs(zeros_BT.masked_scatter(batch.mask_BT, logp_N), entropy_N, matched_BT)
 
 
-def trained_logits(module: PreTrainedModel, batch: MicroBatch, overlap: RouteOverlap | None = None) -> Tensor:
+def trained_logits(module: PreTrainedModel, batch: MicroBatch, matched_BT: Tensor) -> Tensor:
     """Logits at the trained positions, ``[N, V]`` in float32 or wider, before any temperature.
 
     Args:
         module: As for `logprobs`.
         batch: As for `logprobs`.
-        overlap: Counts recorded against own routes, where given.
+        matched_BT: Integers; filled in as in `TokenLogprobs`.
     """
-    hidden_NH = _hidden(module, batch, overlap or RouteOverlap())
+    hidden_NH = _hidden(module, batch, matched_BT)
     head: nn.Module = module.get_output_embeddings()  # type: ignore[no-untyped-call]
     logits_NV: Tensor = head(hidden_NH)
     return logits_NV if logits_NV.dtype == torch.float64 else logits_NV.float()
 
 
-def _hidden(module: PreTrainedModel, batch: MicroBatch, overlap: RouteOverlap) -> Tensor:
+def _hidden(module: PreTrainedModel, batch: MicroBatch, matched_BT: Tensor) -> Tensor:
     """Last hidden states at the trained positions, ``[N, H]``."""
     shared = batch.shared
     if not shared:
-        with _routing(module, batch, slice(None), slice(None), overlap):
+        with _routing(module, batch, slice(None), slice(None), matched_BT):
             hidden_BTH = module.base_model(input_ids=batch.input_ids_BT, use_cache=False).last_hidden_state
         trained_NH: Tensor = hidden_BTH[batch.mask_BT]
         return trained_NH
     cache = DynamicCache(config=module.config)
-    with _routing(module, batch, slice(0, 1), slice(0, shared), overlap):
+    with _routing(module, batch, slice(0, 1), slice(0, shared), matched_BT):
         module.base_model(input_ids=batch.input_ids_BT[:1, :shared], past_key_values=cache, use_cache=True)
     cache.batch_repeat_interleave(len(batch.rows))
-    with _routing(module, batch, slice(None), slice(shared, None), overlap):
+    with _routing(module, batch, slice(None), slice(shared, None), matched_BT):
         hidden_BSH = module.base_model(
             input_ids=batch.input_ids_BT[:, shared:], past_key_values=cache, use_cache=True
         ).last_hidden_state
@@ -88,12 +89,13 @@ def _hidden(module: PreTrainedModel, batch: MicroBatch, overlap: RouteOverlap) -
 
 @contextmanager
 def _routing(
-    module: PreTrainedModel, batch: MicroBatch, rows: slice, positions: slice, overlap: RouteOverlap
+    module: PreTrainedModel, batch: MicroBatch, rows: slice, positions: slice, matched_BT: Tensor
 ) -> Iterator[None]:
     if batch.experts_BTEK is None:
         yield
         return
     experts_NEK = batch.experts_BTEK[rows, positions].flatten(0, 1)
-    with replay(module, experts_NEK, batch.recorded_BT[rows, positions].flatten()) as counted:
+    recorded_BT = batch.recorded_BT[rows, positions]
+    with replay(module, experts_NEK, recorded_BT.flatten()) as replayed:
         yield
-    overlap.add(counted)
+    matched_BT[rows, positions] = replayed.matched_N.view_as(recorded_BT)

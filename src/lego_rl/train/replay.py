@@ -10,7 +10,7 @@ Source: Rollout Routing Replay (arXiv 2510.11370). Suffixes: N positions in the 
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,33 +22,19 @@ from lego_rl.gateway.trajectory import Segment
 
 
 @dataclass
-class RouteOverlap:
-    """How many recorded experts the router would have chosen itself, given the same inputs.
+class ReplayedPass:
+    """One forward pass under replay.
 
     Attributes:
-        matched: Recorded experts that are among the router's own, over all recorded positions and layers.
-        recorded: Recorded experts.
+        experts_NEK: The recorded experts.
+        recorded_N: Bool; where a record exists.
+        matched_N: How many of a position's recorded experts the routers would have chosen themselves, given the same
+            inputs: 0 to E × K, 0 without a record. Complete when the pass is over.
     """
 
-    matched: int = 0
-    recorded: int = 0
-
-    @property
-    def share(self) -> float:
-        """Matched ÷ recorded; 1.0 where nothing was recorded."""
-        return self.matched / self.recorded if self.recorded else 1.0
-
-    def add(self, other: "RouteOverlap") -> None:
-        """Count another forward pass in."""
-        self.matched += other.matched
-        self.recorded += other.recorded
-
-
-@dataclass
-class _Pass:
     experts_NEK: Tensor
     recorded_N: Tensor
-    matched: list[Tensor] = field(default_factory=list)
+    matched_N: Tensor
 
 
 def routers(module: nn.Module) -> list[Qwen3MoeTopKRouter]:
@@ -88,7 +74,7 @@ def check_routes(segments: Sequence[Segment], module: nn.Module) -> None:
 
 
 @contextmanager
-def replay(module: nn.Module, experts_NEK: Tensor, recorded_N: Tensor) -> Iterator[RouteOverlap]:
+def replay(module: nn.Module, experts_NEK: Tensor, recorded_N: Tensor) -> Iterator[ReplayedPass]:
     """Within this context, one forward pass of `module` over N positions takes the recorded experts.
 
     Args:
@@ -97,36 +83,33 @@ def replay(module: nn.Module, experts_NEK: Tensor, recorded_N: Tensor) -> Iterat
         recorded_N: Bool; where a record exists.
 
     Yields:
-        The overlap with the routers' own choice; filled in when the context ends.
+        The pass, which fills in how far the routers agree.
 
     Raises:
         CaptureError: The pass had another number of positions or layers.
     """
-    current = _Pass(experts_NEK.long(), recorded_N)
-    overlap = RouteOverlap()
     gates = routers(module)
     if experts_NEK.shape[1] != len(gates):
         raise CaptureError(f"routes of {experts_NEK.shape[1]} layers for a model with {len(gates)} routers")
+    replayed = ReplayedPass(experts_NEK.long(), recorded_N, torch.zeros_like(recorded_N, dtype=torch.long))
     with ExitStack() as hooks:
         for layer, gate in enumerate(gates):
-            hooks.enter_context(gate.register_forward_hook(_hook(current, layer)))
-        yield overlap
-    overlap.matched = int(sum(tensor.item() for tensor in current.matched))
-    overlap.recorded = int(recorded_N.sum().item()) * experts_NEK.shape[1] * experts_NEK.shape[2]
+            hooks.enter_context(gate.register_forward_hook(_hook(replayed, layer)))
+        yield replayed
 
 
-def _hook(current: _Pass, layer: int) -> Any:
+def _hook(replayed: ReplayedPass, layer: int) -> Any:
     def route(gate: Any, _args: Any, output: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         logits_NX, _own_weights_NK, own_NK = output
-        if len(own_NK) != len(current.recorded_N):
-            raise CaptureError(f"routes of {len(current.recorded_N)} positions for a pass over {len(own_NK)}")
-        recorded_N1 = current.recorded_N.unsqueeze(-1)
-        experts_NK = torch.where(recorded_N1, current.experts_NEK[:, layer], own_NK)
+        recorded_N = replayed.recorded_N
+        if len(own_NK) != len(recorded_N):
+            raise CaptureError(f"routes of {len(recorded_N)} positions for a pass over {len(own_NK)}")
+        experts_NK = torch.where(recorded_N.unsqueeze(-1), replayed.experts_NEK[:, layer], own_NK)
         weight_NK = logits_NX.softmax(dim=-1, dtype=torch.float32).gather(-1, experts_NK)
         if gate.norm_topk_prob:
             weight_NK = weight_NK / weight_NK.sum(-1, keepdim=True)
-        hit_NK = (experts_NK.unsqueeze(-1) == own_NK.unsqueeze(-2)).any(-1)
-        current.matched.append((hit_NK & recorded_N1).sum())
+        matched_N = (experts_NK.unsqueeze(-1) == own_NK.unsqueeze(-2)).any(-1).sum(-1)
+        replayed.matched_N += torch.where(recorded_N, matched_N, 0)
         return logits_NX, weight_NK.to(logits_NX.dtype), experts_NK
 
     return route

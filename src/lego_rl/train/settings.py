@@ -66,20 +66,21 @@ class LossSettings(Settings):
 class GateSettings(Settings):
     """Limits within which engine and trainer must agree, over the tokens sampled under the weights compared.
 
-    The defaults hold for a bfloat16 engine against a float32 trainer with routing replay (measured there: Pearson of
-    log-probs 0.99994, mean |Δ| 0.007, largest 0.026 for a Qwen3-MoE) with room for larger models. An engine in the
-    trainer's own precision agrees a thousand times better.
+    The defaults are for a bfloat16 engine against a float32 trainer with routing replay. Measured there on random
+    Qwen3-MoE policies: Pearson of log-probs 0.99985, mean |Δ| 0.015, largest 0.12, k3 2e-4. A float32 engine agrees to
+    1e-6 and deserves tighter limits; without replay a bfloat16 engine needs looser ones. A temperature 10 % off shows
+    as mean |Δ| 0.10 and k3 7e-3; routes off by one, old weights, a damaged expert or another prompt show as more.
     """
 
     min_pearson_probs: float = Field(default=0.99, ge=-1, le=1)
     """Least Pearson correlation of probabilities (verl's metric)."""
     min_pearson_logprobs: float = Field(default=0.999, ge=-1, le=1)
     """Least Pearson correlation of log-probs."""
-    max_mean_abs: float = Field(default=0.03, gt=0)
+    max_mean_abs: float = Field(default=0.04, gt=0)
     """Largest mean of |engine - trainer| log-prob, in nats."""
-    max_abs: float = Field(default=2.0, gt=0)
+    max_abs: float = Field(default=1.0, gt=0)
     """Largest |engine - trainer| log-prob of any one token, in nats."""
-    max_k3: float = Field(default=5e-3, gt=0)
+    max_k3: float = Field(default=2e-3, gt=0)
     """Largest mean k3 estimate of KL(engine ‖ trainer), in nats a token."""
     min_route_overlap: float = Field(default=0.9, ge=0, le=1)
     """Least share of recorded experts that the trainer's own router chooses too, given the same inputs."""

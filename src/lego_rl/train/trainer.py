@@ -30,7 +30,7 @@ from lego_rl.train.forward import TokenLogprobs, logprobs
 from lego_rl.train.importance import importance_weights
 from lego_rl.train.losses import gspo, low_variance_kl, seq_mean_token_mean
 from lego_rl.train.reconcile import TrainedTokens, trained_tokens
-from lego_rl.train.replay import RouteOverlap, check_routes
+from lego_rl.train.replay import check_routes
 from lego_rl.train.settings import TrainSettings
 from lego_rl.train.step_metrics import LossTally, StepMetrics
 
@@ -56,7 +56,7 @@ class _Observed:
 
     batch: MicroBatch
     old_logp_BT: Tensor
-    overlap: RouteOverlap
+    matched_BT: Tensor
 
 
 class Trainer:
@@ -214,14 +214,14 @@ class Trainer:
     def _look(self, batch: MicroBatch) -> _Observed:
         with torch.no_grad():
             seen = logprobs(self.policy, batch, self._shape.temperature)
-        return _Observed(batch, seen.logp_BT, seen.overlap)
+        return _Observed(batch, seen.logp_BT, seen.matched_BT)
 
     def _learn(self, batch: MicroBatch, old_logp_BT: Tensor | None, tally: LossTally) -> _Observed:
         """Add the gradient of one micro-batch."""
         seen = logprobs(self.policy, batch, self._shape.temperature)
         old_BT = seen.logp_BT.detach() if old_logp_BT is None else old_logp_BT
         self._loss(batch, seen, old_BT, tally).backward()  # type: ignore[no-untyped-call]
-        return _Observed(batch, old_BT, seen.overlap)
+        return _Observed(batch, old_BT, seen.matched_BT)
 
     def _loss(self, batch: MicroBatch, seen: TokenLogprobs, old_BT: Tensor, tally: LossTally) -> Tensor:
         settings, mask_BT = self._settings.loss, batch.mask_BT
@@ -251,9 +251,6 @@ class Trainer:
             return logprobs(reference, replace(batch, experts_BTEK=None), self._shape.temperature).logp_BT
 
     def _gate(self, observed: Sequence[_Observed], claim: EngineClaim, coverage: float) -> FidelityReport:
-        overlap = RouteOverlap()
-        for seen in observed:
-            overlap.add(seen.overlap)
         tokens = ComparedTokens.joined(
             ComparedTokens(
                 engine_N=seen.batch.behaviour_logp_BT[seen.batch.mask_BT].double().cpu().numpy(),
@@ -262,11 +259,24 @@ class Trainer:
             )
             for seen in observed
         )
-        report = fidelity.measure(tokens, self.version, route_coverage=coverage, route_overlap=overlap.share)
+        report = fidelity.measure(
+            tokens, self.version, route_coverage=coverage, route_overlap=self._route_overlap(observed)
+        )
         batches = [seen.batch for seen in observed]
         suspects = Recomputation(self.policy, self._previous, batches, self.version, self._shape.temperature)
         fidelity.judge(report, self._settings.gate, suspects, weights_verified=claim.weights_verified)
         return report
+
+    def _route_overlap(self, observed: Sequence[_Observed]) -> float:
+        """Recorded experts that the trainer's routers choose too, over segments sampled under its weights only."""
+        matched = recorded = 0
+        for seen in observed:
+            if seen.batch.experts_BTEK is None:
+                continue
+            same_B = torch.tensor([row.sampled_under(self.version) for row in seen.batch.rows])
+            matched += int(seen.matched_BT[same_B].sum())
+            recorded += int(seen.batch.computed_BT[same_B].sum()) * seen.batch.experts_BTEK[0, 0].numel()
+        return matched / recorded if recorded else 1.0
 
     def _update(
         self, plans: Sequence[Sequence[MicroBatch]], observed: Sequence[_Observed], tally: LossTally

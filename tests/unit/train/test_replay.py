@@ -33,11 +33,10 @@ def test_replaying_a_routers_own_choice_changes_nothing() -> None:
     ids = torch.randint(0, 64, (3, 11), generator=torch.Generator().manual_seed(0))
     with torch.no_grad(), recording(policy) as chosen:
         plain = policy(input_ids=ids).logits
-    with torch.no_grad(), replay(policy, chosen(), torch.ones(33, dtype=torch.bool)) as overlap:
+    with torch.no_grad(), replay(policy, chosen(), torch.ones(33, dtype=torch.bool)) as seen:
         replayed = policy(input_ids=ids).logits
     assert torch.equal(plain, replayed)
-    assert overlap.share == 1.0
-    assert overlap.recorded == 33 * LAYERS * TOP_K
+    assert seen.matched_N.tolist() == [LAYERS * TOP_K] * 33
 
 
 @pytest.mark.parametrize("experts", ["grouped_mm", "eager", "batched_mm"])
@@ -53,9 +52,9 @@ def test_replaying_other_routes_reproduces_the_policy_that_chose_them(experts: s
         with recording(perturbed) as chosen:
             perturbed(input_ids=ids)
     experts_NEK = chosen()
-    with torch.no_grad(), replay(policy, experts_NEK, torch.ones(18, dtype=torch.bool)) as overlap:
+    with torch.no_grad(), replay(policy, experts_NEK, torch.ones(18, dtype=torch.bool)) as seen:
         replayed = policy(input_ids=ids).logits
-    assert 0.0 < overlap.share < 1.0
+    assert 0 < int(seen.matched_N.sum()) < 18 * LAYERS * TOP_K
 
     def forced(layer: int) -> object:
         def forward(hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -105,13 +104,13 @@ def test_positions_without_a_record_use_their_own_router() -> None:
     wrong[..., 1] = 1
     with torch.no_grad():
         plain = policy(input_ids=ids).logits
-        with replay(policy, wrong, torch.zeros(8, dtype=torch.bool)) as overlap:
+        with replay(policy, wrong, torch.zeros(8, dtype=torch.bool)) as seen:
             unforced = policy(input_ids=ids).logits
         only_last = torch.arange(8) == 7
         with replay(policy, wrong, only_last):
             last_forced = policy(input_ids=ids).logits
     torch.testing.assert_close(unforced, plain, rtol=1e-6, atol=1e-6)
-    assert overlap.recorded == 0
+    assert not seen.matched_N.any()
     torch.testing.assert_close(last_forced[:, :-1], plain[:, :-1], rtol=1e-5, atol=1e-5)
 
 
@@ -167,7 +166,8 @@ def test_log_probs_are_those_of_each_segment_alone(routing: str, temperature: fl
             expected = [alone(policy, row, temperature) for row in batch.rows]
         torch.testing.assert_close(out.logp_BT[batch.mask_BT], torch.cat(expected), rtol=1e-5, atol=2e-5)
         assert not out.logp_BT[~batch.mask_BT].any()
-        assert out.overlap.share == 1.0
+        own = LAYERS * TOP_K if routing == "replay" else 0
+        assert torch.equal(out.matched_BT, batch.computed_BT * own)
         assert (out.entropy_N > 0).all()
 
 

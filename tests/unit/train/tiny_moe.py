@@ -1,5 +1,5 @@
-"""A tiny Qwen3-MoE, and an engine in the plainest form: sample token by token with `transformers` and write down log-probs
-and experts. What the trainer is tested with comes from here."""
+"""A tiny Qwen3-MoE, and an engine in the plainest form: sample token by token with `transformers` and write down
+log-probs and experts. What the trainer is tested with comes from here."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
