@@ -61,6 +61,8 @@ class TrialSpec:
         budget: What the trial may spend.
         harness: Which harness works on the task.
         grading: Whether the agent's change is graded.
+        family: The task's family, for summaries: the task directory may be gone when they are made.
+        split: The task's split, likewise.
 
     Raises:
         ConfigError: The label is not a path of safe names, or `attempt` is outside the group.
@@ -76,6 +78,8 @@ class TrialSpec:
     harness: HarnessChoice
     group: str = ""
     grading: Grading = Grading.FRESH
+    family: str = "unknown"
+    split: str = "default"
 
     def __post_init__(self) -> None:
         if not _LABEL.match(self.label):

@@ -36,6 +36,8 @@ DIFFERENT = [
     replace(BASE, harness=HarnessChoice("openhands-sdk")),
     replace(BASE, harness=HarnessChoice("claude-code", {"bare": False})),
     replace(BASE, grading=Grading.NONE),
+    replace(BASE, family="wrong_name"),
+    replace(BASE, split="unseen"),
 ]
 
 
