@@ -62,7 +62,7 @@ class OpenHandsSdk:
     @property
     def spec(self) -> BundleSpec:
         """See `Harness.spec`."""
-        built_from = "\n".join(("layout 3", runtime.version(), _pins()))
+        built_from = "\n".join(("layout 4", runtime.version(), _pins()))
         return BundleSpec(self.name, VERSION, "MIT", hashlib.sha256(built_from.encode()).hexdigest())
 
     def install(self, root: Path) -> HarnessBundle:
@@ -145,9 +145,9 @@ def _compile(python: Path, files: Path) -> None:
 
     A few files are templates for other Python versions and do not compile, which is no error.
     """
-    command = [str(python), "-PSBm", "compileall", "-qq", "-j", "0", "--invalidation-mode", "unchecked-hash"]
+    command = [str(python), "-PSBm", "compileall", "-qq", "--invalidation-mode", "unchecked-hash"]
     command += ["-s", str(files), "-p", "/opt/harness", str(files)]
-    # The hash seed decides the order of set constants: without it, no two bundles would have the same hash.
+    # One process and one hash seed: byte code depends on the order of set constants and on what was compiled before.
     environment = {**_environment(files), "PYTHONHASHSEED": "0"}
     subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 

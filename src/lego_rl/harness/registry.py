@@ -80,6 +80,18 @@ def load(name: str, root: Path | None = None) -> HarnessBundle:
     return bundles.load(root or bundles.default_root(), make(name).spec)
 
 
+def verify(name: str, root: Path | None = None) -> HarnessBundle:
+    """Read every file of the installed bundle of a harness and compare it with what was installed.
+
+    Raises:
+        ConfigError: The name is unknown.
+        HarnessError: It is not installed, or a file differs; the message names it.
+    """
+    bundle = load(name, root)
+    bundles.verify(bundle)
+    return bundle
+
+
 def installed(root: Path | None = None) -> list[HarnessBundle]:
     """Every installed bundle, also of versions that are no longer pinned."""
     return bundles.installed(root or bundles.default_root())
