@@ -1,11 +1,11 @@
-"""From the token tree to a `Trajectory`: segments, generations, and every sampled token accounted for."""
+"""From the token tree to a `Trajectory`: fates, segments, and every sampled token accounted for."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from lego_rl.gateway.recording import Recording
-from lego_rl.gateway.segments import build_segments, fates, leaves
-from lego_rl.gateway.trajectory import Accounting, Fate, Generation, Trajectory
+from lego_rl.gateway.routes import OwnedRoutes, owned_routes, route_shape
+from lego_rl.gateway.segments import build_segments, last_calls
+from lego_rl.gateway.trajectory import Accounting, Fate, Generation, Segment, Trajectory
 from lego_rl.gateway.tree import Call, TokenTree
 from lego_rl.messages import Message
 
@@ -16,38 +16,44 @@ def trajectory_of(tree: TokenTree, budget_hit: str | None, refused: Mapping[str,
     Raises:
         CaptureError: Calls contradict each other.
     """
-    fate_of = fates(tree)
-    ends = leaves(fate_of)
-    segments = build_segments(ends, tree.calls)
-    sampled = Counter[Fate]()
-    for call, fate in fate_of.items():
-        sampled[fate] += len(_recording(call).token_ids)
-    trainable = sum(int(segment.loss_mask.sum()) for segment in segments)
-    index_of = {call: index for index, call in enumerate(tree.calls)}
-    main = next((call for call in ends if call.role == "main"), None)
+    generations = _generations(tree)
+    ends = [tree.calls[index] for index in last_calls(generations)]
+    segments = build_segments(generations)
     return Trajectory(
         segments=segments,
-        generations=tuple(_generation(call, index_of, fate_of[call]) for call in tree.calls),
+        generations=generations,
         conversations=tuple(_conversation(end) for end in ends),
-        tools=main.chain()[0].request.tools if main else (),
-        accounting=Accounting(
-            calls=len(tree.calls),
-            sampled_tokens=sampled.total(),
-            delivered_tokens=sampled["delivered"],
-            trainable_tokens=trainable,
-            excluded={fate: sampled[fate] for fate in ("superseded", "abandoned") if sampled[fate]},
-            tool_parse_faults=sum(call.turn is not None and not call.turn.well_formed for call in tree.calls),
-            budget_hit=budget_hit,
-            refused=dict(refused),
-        ),
+        tools=ends[0].chain()[0].request.tools if ends else (),
+        accounting=_account(generations, segments, budget_hit, refused),
     )
 
 
-def _generation(call: Call, index_of: Mapping[Call, int], fate: Fate) -> Generation:
-    recording = _recording(call)
+def _generations(tree: TokenTree) -> tuple[Generation, ...]:
+    index_of = {call: index for index, call in enumerate(tree.calls)}
+    shape = route_shape(tree.calls)
+    generations = []
+    for call in tree.calls:
+        fate = _fate(tree, call)
+        routes = None
+        if shape is not None and fate == "delivered":
+            routes = owned_routes(call, tree.calls, shape)
+        generations.append(_generation(call, None if call.parent is None else index_of[call.parent], fate, routes))
+    return tuple(generations)
+
+
+def _fate(tree: TokenTree, call: Call) -> Fate:
+    if call.echoed:
+        return "delivered"
+    if any(twin.index > call.index and twin.recording for twin in tree.twins(call)):
+        return "superseded"
+    return "delivered" if call.written else "abandoned"
+
+
+def _generation(call: Call, parent: int | None, fate: Fate, routes: OwnedRoutes | None) -> Generation:
+    recording = call.answered()
     return Generation(
         call_id=recording.call_id,
-        parent=None if call.parent is None else index_of[call.parent],
+        parent=parent,
         context_ids=call.context_ids,
         token_ids=recording.token_ids,
         logprobs=recording.logprobs,
@@ -57,6 +63,8 @@ def _generation(call: Call, index_of: Mapping[Call, int], fate: Fate) -> Generat
         role=call.role,
         fate=fate,
         parsed=call.turn is None or call.turn.well_formed,
+        routes=None if routes is None else routes.rows,
+        routes_recorded=0 if routes is None else routes.recorded,
     )
 
 
@@ -69,6 +77,19 @@ def _conversation(end: Call) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def _recording(call: Call) -> Recording:
-    assert call.recording is not None, "the tree lists answered calls only"
-    return call.recording
+def _account(
+    generations: Sequence[Generation], segments: Sequence[Segment], budget_hit: str | None, refused: Mapping[str, int]
+) -> Accounting:
+    tokens: Counter[str] = Counter()
+    for generation in generations:
+        tokens[generation.fate] += len(generation.token_ids)
+    return Accounting(
+        calls=len(generations),
+        sampled_tokens=tokens.total(),
+        delivered_tokens=tokens["delivered"],
+        trainable_tokens=sum(int(segment.loss_mask.sum()) for segment in segments),
+        excluded={fate: count for fate, count in tokens.items() if fate != "delivered"},
+        tool_parse_faults=sum(not generation.parsed for generation in generations),
+        budget_hit=budget_hit,
+        refused=dict(refused),
+    )

@@ -71,7 +71,7 @@ class Encoder:
         cut = {name[:size] for name in names for size in range(1, len(name))}
         endings = "|".join(map(re.escape, sorted(cut, key=len, reverse=True)))
         self._spelling = re.compile(f"(?=(?:{alternatives})|(?:{endings})\\Z)(.)", re.DOTALL)
-        self._first = re.compile("[" + re.escape("".join({name[0] for name in names})) + _ESCAPE + "\ud800-\udfff]")
+        self._first = re.compile("[" + re.escape("".join({name[0] for name in names})) + _ESCAPE + "]")
         self._encode_long = lru_cache(maxsize=64)(self._encode_fragment)
         self._check_model()
 
@@ -93,14 +93,10 @@ class Encoder:
         return found.group(0) if found else None
 
     def quote(self, text: str) -> str:
-        """Message text, safe to be rendered: no spelling of an added token is whole. `encode` undoes it.
-
-        Lone surrogates, which no encoding of text can hold, become U+FFFD.
-        """
+        """Message text, safe to be rendered: no spelling of an added token is whole. `encode` undoes it."""
         if not self._first.search(text):
             return text
-        text = re.sub("[\ud800-\udfff]", "\ufffd", text).replace(_ESCAPE, _LITERAL)
-        return self._spelling.sub(lambda found: found.group(1) + _BREAK, text)
+        return self._spelling.sub(lambda found: found.group(1) + _BREAK, text.replace(_ESCAPE, _LITERAL))
 
     def encode(self, rendered: str) -> list[int]:
         """Ids of a rendered template; quoted spellings are encoded as the text they are."""

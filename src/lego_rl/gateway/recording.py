@@ -23,8 +23,7 @@ class Recording:
         call_id: The engine's.
         token_ids: ``[T]`` int32.
         logprobs: ``[T]`` float32.
-        versions: ``[T]`` int32 weight version of every token.
-        weight_versions: The same as spans.
+        weight_versions: Spans that cover ``[0, T)`` in order.
         finish_reason: Why sampling ended.
         timings: Where the time went.
         routes: ``[P + T - 1 - routes_from, layers, top_k]`` uint8, or ``None`` for a dense model.
@@ -34,7 +33,6 @@ class Recording:
     call_id: str
     token_ids: NDArray[np.int32]
     logprobs: NDArray[np.float32]
-    versions: NDArray[np.int32]
     weight_versions: tuple[WeightSpan, ...]
     finish_reason: FinishReason
     timings: Timings
@@ -63,12 +61,12 @@ def record(sample: Sample, prompt_ids: Sequence[int]) -> Recording:
         raise CaptureError(
             f"{call} has log-probs of shape {logprobs.shape} for {count} tokens, or not all finite", _FIX
         )
+    _check_versions(sample.weight_versions, count, call)
     _check_routes(sample, len(prompt_ids) + count - 1, call)
     return Recording(
         call_id=sample.call_id,
         token_ids=np.array(sample.token_ids, np.int32),
         logprobs=logprobs,
-        versions=_versions(sample.weight_versions, count, call),
         weight_versions=sample.weight_versions,
         finish_reason=sample.finish_reason,
         timings=sample.timings,
@@ -77,17 +75,12 @@ def record(sample: Sample, prompt_ids: Sequence[int]) -> Recording:
     )
 
 
-def _versions(spans: Sequence[WeightSpan], count: int, call: str) -> NDArray[np.int32]:
-    versions = np.empty(count, np.int32)
-    end = 0
-    for span in spans:
-        if span.start != end or span.end <= span.start:
-            break
-        versions[span.start : span.end] = span.version
-        end = span.end
-    if end != count or sum(span.end - span.start for span in spans) != count:
+def _check_versions(spans: Sequence[WeightSpan], count: int, call: str) -> None:
+    edges = [0, *(span.end for span in spans)]
+    if edges[-1] != count or any(
+        span.start != start or span.end <= start for span, start in zip(spans, edges, strict=False)
+    ):
         raise CaptureError(f"{call} has weight versions that do not cover its {count} tokens in order", _FIX)
-    return versions
 
 
 def _check_routes(sample: Sample, positions: int, call: str) -> None:

@@ -40,6 +40,10 @@ class Generation:
         role: What the call was for.
         fate: What became of the answer.
         parsed: Whether every tool call in it could be parsed (a malformed one stays visible as text).
+        routes: ``[C + T, layers, top_k]`` uint8 (at a start ``[C + T - 1, ...]``): expert routes of the positions from
+            the parent's last token to the one before this call's last. ``None`` for a dense model, and where the call
+            is in no segment.
+        routes_recorded: Rows of `routes` that an engine call recorded.
     """
 
     call_id: str
@@ -53,6 +57,8 @@ class Generation:
     role: CallRole
     fate: Fate
     parsed: bool = True
+    routes: NDArray[np.uint8] | None = None
+    routes_recorded: int = 0
 
 
 @dataclass(frozen=True)

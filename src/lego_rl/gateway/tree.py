@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lego_rl.engine.protocol import Sample
+from lego_rl.errors import CaptureError
 from lego_rl.gateway.matching import same_message
 from lego_rl.gateway.recording import Recording, record
 from lego_rl.gateway.template import ChatTemplate
@@ -76,6 +77,18 @@ class Call:
             calls.append(call)
             call = call.parent
         return calls[::-1]
+
+    def answered(self) -> Recording:
+        """What was sampled.
+
+        Raises:
+            CaptureError: The engine has not answered.
+        """
+        if self.recording is None:
+            raise CaptureError(
+                f"model call {self.index} was never answered", "only answered calls belong in a trajectory"
+            )
+        return self.recording
 
     @property
     def length(self) -> int:

@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Mapping
 
+from lego_rl.gateway.json_text import without_surrogates
 from lego_rl.messages import Json
 
 
@@ -44,7 +45,7 @@ def _read(text: str) -> Json:
         value: Json = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError):
         return {"true": True, "false": False, "none": None}.get(text.lower(), text)
-    return value
+    return without_surrogates(value)
 
 
 def _finite(text: str) -> float:
