@@ -22,7 +22,6 @@ POOL_SIZES: dict[Split, int] = {"train": 40, "heldout": 8, "unseen": 8}
 """Instances a family in each split of the built-in pool."""
 
 WORKDIR = "/app"
-PYTEST_VERSION = "9.2.0"
 
 _TASK_TOML = """\
 schema_version = "1.4"
@@ -53,7 +52,6 @@ storage_mb = 1024
 
 _DOCKERFILE = f"""\
 FROM python:3.12-slim
-RUN pip install --no-cache-dir pytest=={PYTEST_VERSION}
 WORKDIR {WORKDIR}
 COPY repo/ ./
 """
@@ -68,11 +66,19 @@ _PYTEST = (
 
 _TEST_SH = """\
 #!/bin/sh
-# For stock Harbor: run the hidden tests in the work directory and write its reward. Every test of the file decides.
+# For stock Harbor: writes its reward. The image has no pytest and there is no network to fetch it; the hidden tests are
+# plain functions, so they are called as they are, and every one of them decides.
 cd {workdir} || exit 1
-cp -R /tests/files/. .
-LEGO_REPORT=/tmp/report.xml
-if {command}; then reward=1; else reward=0; fi
+if python3 -P -B - <<'PY'
+import runpy
+import sys
+
+sys.path.insert(0, "{workdir}")
+tests = runpy.run_path("/tests/files/{test}")
+for name in [name for name in tests if name.startswith("test_")]:
+    tests[name]()
+PY
+then reward=1; else reward=0; fi
 mkdir -p /logs/verifier
 echo "$reward" > /logs/verifier/reward.txt
 """
@@ -141,7 +147,7 @@ def write_task(task: BugTask, pool: Path) -> Path:
         "solution/gold.patch": gold_patch(task),
         f"solution/files/{task.bug.path}": task.fixed_files[task.bug.path],
         "tests/spec.json": json.dumps(spec, indent=2) + "\n",
-        "tests/test.sh": _TEST_SH.format(workdir=WORKDIR, command=command),
+        "tests/test.sh": _TEST_SH.format(workdir=WORKDIR, test=path),
     }
     texts |= {f"environment/repo/{name}": text for name, text in task.files.items()}
     texts |= {f"tests/files/{name}": text for name, text in task.tests.items()}

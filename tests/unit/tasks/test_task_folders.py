@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -95,6 +96,18 @@ def test_no_file_of_the_work_directory_stands_in_for_the_runner(folder: Path, tm
     planted.write_text("raise SystemExit(0)\n" if name.endswith(".py") else "[pytest]\naddopts = --collect-only\n")
     before = run_in_a_copy(folder, tmp_path / "before", solved=False)
     assert {test for test, passed in before.items() if not passed} == set(Task.load(folder).tests.fail_to_pass)
+
+
+@pytest.mark.parametrize("solved", [False, True])
+def test_the_script_for_stock_harbor_writes_its_reward(folder: Path, tmp_path: Path, solved: bool) -> None:
+    script = (folder / "tests" / "test.sh").read_text()
+    script = re.sub(r'(?<=["\s])/(?=(?:app|tests|logs)\b)', f"{tmp_path}/", script)
+    shutil.copytree(folder / "tests", tmp_path / "tests")
+    shutil.copytree(folder / "environment" / "repo", tmp_path / "app")
+    if solved:
+        shutil.copytree(folder / "solution" / "files", tmp_path / "app", dirs_exist_ok=True)
+    subprocess.run(["sh", "-c", script], check=True, capture_output=True)
+    assert (tmp_path / "logs/verifier/reward.txt").read_text() == f"{int(solved)}\n"
 
 
 def test_gold_patch_and_solution_agree(folder: Path, tmp_path: Path) -> None:
