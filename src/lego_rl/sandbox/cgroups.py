@@ -112,7 +112,7 @@ class Hierarchies:
         return cls(unified, legacy)
 
     def unified(self) -> Iterator[Path]:
-        """Groups of version 2 that may hold a new one: the owner's own if it hands its controllers on, or the next up."""
+        """Groups of version 2 that may hold a new one: the owner's own, or the next one up; see `_make_v2`."""
         if self.own_unified is not None:
             yield self.own_unified
             yield self.own_unified.parent

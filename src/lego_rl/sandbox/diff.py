@@ -44,8 +44,8 @@ def diff(snapshot: Snapshot, pristine: Path) -> Patch:
         snapshot: The overlay's upper layer, its sandbox dead.
         pristine: The overlay's lower layer.
     """
-    comparison = _Comparison(pristine)
-    comparison.folder(snapshot.upper, "", hides_lower=False)
+    comparison = _Comparison()
+    comparison.folder(snapshot.upper, pristine, "")
     changes = tuple(comparison.changes[path] for path in sorted(comparison.changes))
     return Patch(changes, dict(sorted(comparison.dropped.items())))
 
@@ -58,58 +58,58 @@ def dropped_because(name: str) -> str | None:
 
 @dataclass
 class _Comparison:
-    pristine: Path
+    """Collects what differs. ``lower`` is a path of the pristine tree that may not exist, never one behind a link."""
+
     changes: dict[str, Change] = field(default_factory=dict)
     dropped: dict[str, str] = field(default_factory=dict)
     bytes_left: int = MAX_PATCH_BYTES
 
-    def folder(self, upper: Path, relative: str, *, hides_lower: bool) -> None:
-        """Compare a folder of the upper layer with what it lies over."""
+    def folder(self, upper: Path, lower: Path | None, relative: str) -> None:
+        """Compare a folder of the upper layer with the folder that it lies over, ``None`` where it is new."""
         _make_accessible(upper, 0o700)
         names = set()
         for entry in sorted(os.scandir(upper), key=lambda entry: entry.name):
             names.add(entry.name)
-            self.entry(Path(entry.path), f"{relative}/{entry.name}" if relative else entry.name)
-        lower = self.pristine / relative
-        if hides_lower and lower.is_dir() and not lower.is_symlink():
-            for name in sorted({path.name for path in lower.iterdir()} - names):
-                self.delete(f"{relative}/{name}" if relative else name)
+            self.entry(Path(entry.path), lower / entry.name if lower else None, _join(relative, entry.name))
+        if lower is not None and is_opaque(upper):
+            for path in sorted(lower.iterdir()):
+                if path.name not in names:
+                    self.delete(path, _join(relative, path.name))
 
-    def entry(self, upper: Path, path: str) -> None:
+    def entry(self, upper: Path, lower: Path | None, path: str) -> None:
         """Compare one path of the upper layer with what it lies over."""
         status = upper.lstat()
         if is_whiteout(upper, status):
-            self.delete(path)
+            self.delete(lower, path)
         elif (reason := dropped_because(upper.name)) is not None:
             self.dropped[path] = reason
         elif stat.S_ISDIR(status.st_mode):
-            lower = self.pristine / path
-            if lower.is_symlink() or lower.is_file():
-                self.delete(path)
-            self.folder(upper, path, hides_lower=is_opaque(upper))
+            if lower is not None and not _is_folder(lower):
+                self.delete(lower, path)
+                lower = None
+            self.folder(upper, lower, path)
         elif stat.S_ISLNK(status.st_mode):
-            self.change(Change(path, "symlink", os.fsencode(upper.readlink())))
+            self.change(lower, Change(path, "symlink", os.fsencode(upper.readlink())))
         elif stat.S_ISREG(status.st_mode):
-            self.file(upper, path, status)
+            self.file(upper, lower, path, status)
         else:
             self.dropped[path] = "special file"
-            self.delete(path)
+            self.delete(lower, path)
 
-    def file(self, upper: Path, path: str, status: os.stat_result) -> None:
+    def file(self, upper: Path, lower: Path | None, path: str, status: os.stat_result) -> None:
         """Take a regular file over, if it is not too large."""
         if status.st_size > MAX_FILE_BYTES:
             self.dropped[path] = f"larger than {MAX_FILE_BYTES >> 20} MiB"
             return
         _make_accessible(upper, 0o600)
         with os.fdopen(os.open(upper, os.O_RDONLY | os.O_NOFOLLOW), "rb") as stream:
-            self.change(Change(path, "file", stream.read(), bool(status.st_mode & stat.S_IXUSR)))
+            self.change(lower, Change(path, "file", stream.read(), bool(status.st_mode & stat.S_IXUSR)))
 
-    def change(self, change: Change) -> None:
+    def change(self, lower: Path | None, change: Change) -> None:
         """Record a file or link that is not as it was; what was below a replaced folder is deleted."""
-        lower = self.pristine / change.path
-        if lower.is_dir() and not lower.is_symlink():
-            self.delete(change.path)
-        elif _as_change(lower, change.path) == change:
+        if lower is not None and _is_folder(lower):
+            self.delete(lower, change.path)
+        elif lower is not None and _as_change(lower, change.path) == change:
             return
         if len(self.changes) >= MAX_CHANGES:
             self.dropped[change.path] = f"more than {MAX_CHANGES} changes"
@@ -119,16 +119,26 @@ class _Comparison:
             self.bytes_left -= len(change.content)
             self.changes[change.path] = change
 
-    def delete(self, path: str) -> None:
-        """Record that everything the pristine tree has at `path` is gone."""
-        lower = self.pristine / path
+    def delete(self, lower: Path | None, path: str) -> None:
+        """Record that everything the pristine tree has at `lower` is gone."""
+        if lower is None or not os.path.lexists(lower):
+            return
         if (reason := dropped_because(lower.name)) is not None:
             self.dropped[path] = reason
-        elif lower.is_dir() and not lower.is_symlink():
+        elif _is_folder(lower):
             for inner in sorted(lower.iterdir()):
-                self.delete(f"{path}/{inner.name}")
-        elif os.path.lexists(lower):
+                self.delete(inner, f"{path}/{inner.name}")
+        else:
             self.changes[path] = Change(path, "deleted")
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether `path` is a real folder, not a link to one."""
+    return path.is_dir() and not path.is_symlink()
 
 
 def _as_change(lower: Path, path: str) -> Change | None:

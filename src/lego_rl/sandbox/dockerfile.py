@@ -52,6 +52,8 @@ def _apply(recipe: Recipe, instruction: str, argument: str, path: Path) -> None:
             recipe.workdir = str(PurePosixPath(recipe.workdir, argument))
         case "ENV":
             words = shlex.split(argument)
+            if not words:
+                raise SandboxError(f"{path}: ENV without a variable", "write ENV NAME=VALUE")
             if "=" not in words[0]:
                 words = [f"{words[0]}={' '.join(words[1:])}"]
             for word in words:

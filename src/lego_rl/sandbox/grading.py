@@ -40,6 +40,10 @@ GRADING_ENVIRONMENT = {
 }
 
 
+class GradingStartError(SandboxError):
+    """The grading sandbox could not be built. The patch was not in it yet, so no patch can bring this about."""
+
+
 async def grade(
     task: Task,
     patch: Patch,
@@ -62,14 +66,18 @@ async def grade(
         timeout_sec: Seconds for the test command; a command that takes longer passed nothing.
 
     Raises:
-        SandboxError: The grading sandbox could not be built or ended by itself: an infrastructure fault.
+        GradingStartError: The grading sandbox could not be built: an infrastructure fault.
+        SandboxError: The grading sandbox ended by itself. The tested code may have done that: it is no fault of ours.
         TaskError: The task names a parser that does not exist, or lacks one of its test files.
     """
     started = time.monotonic()
     parse = parser_named(task.tests.parser)
     own_files = task_files(task)
     applied, rolled_back = Ownership.of(task.tests, image.pristine).split(patch)
-    box = await Sandbox.start(image, toolchain, limits=limits, state=state)
+    try:
+        box = await Sandbox.start(image, toolchain, limits=limits, state=state)
+    except (SandboxError, OSError) as error:
+        raise GradingStartError(f"the grading sandbox could not be built: {error}") from error
     try:
         try:
             await box.put(image.workdir, [*_deletions_first(applied), *own_files])

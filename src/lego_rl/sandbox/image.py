@@ -66,7 +66,7 @@ def prepare_image(environment: Path, state: State, *, workdir: str, rootfs: Path
 
 
 def _pristine(environment: Path, recipe: Recipe, rootfs: Path | None, state: State) -> Path:
-    sources = [(_source(environment, name), _inside(recipe.workdir, target)) for name, target in recipe.copies]
+    sources = [_copied(environment, name, recipe.workdir, target) for name, target in recipe.copies]
     if rootfs is not None and (base := rootfs / recipe.workdir.lstrip("/")).is_dir():
         sources.insert(0, (base, "."))
     digest = hashlib.sha256(f"{LAYOUT}\n{environment.resolve()}\n".encode())
@@ -113,21 +113,19 @@ def _normalise(root: Path) -> None:
         give_to_sandbox(path)
 
 
-def _source(environment: Path, name: str) -> Path:
+def _copied(environment: Path, name: str, workdir: str, target: str) -> tuple[Path, str]:
+    """Source and destination of a ``COPY``, the latter relative to the work directory."""
     source = environment / name
     if not source.resolve().is_relative_to(environment.resolve()) or not source.exists():
         raise TaskError(f"{environment} has no {name}, which its Dockerfile copies", "add it or mend the Dockerfile")
-    return source
-
-
-def _inside(workdir: str, target: str) -> str:
-    """`target` relative to the work directory."""
+    if target.endswith("/") and source.is_file():
+        target += source.name
     plain = target.rstrip("/")
     if plain != workdir and not plain.startswith(f"{workdir.rstrip('/')}/"):
         raise SandboxError(
             f"COPY to {target} lies outside the work directory {workdir}", "copy into the work directory"
         )
-    return os.path.relpath(plain, workdir)
+    return source, os.path.relpath(plain, workdir)
 
 
 def _walk(path: Path) -> Iterator[tuple[str, os.stat_result]]:

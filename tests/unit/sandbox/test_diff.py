@@ -1,0 +1,181 @@
+"""`diff` against the law that it must keep: pristine plus patch is what the overlay showed, less what is dropped."""
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lego_rl.sandbox import diff as diff_module
+from lego_rl.sandbox.diff import diff
+from lego_rl.sandbox.snapshot import Snapshot
+from lego_rl.sandbox.verdict import Change, Patch
+
+type Tree = dict[str, bytes | str]
+"""Path → content of a file, or target of a link."""
+
+NAMES = st.sampled_from(["a", "b", "c.py", "ä"])
+PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+CONTENTS = st.one_of(st.binary(max_size=4), st.sampled_from(["a", "../b", "/etc/passwd"]))
+
+
+def without_conflicts(tree: Tree) -> Tree:
+    """Leave out every path that needs a folder where another path is a file or link."""
+    return {path: content for path, content in tree.items() if not any(str(p) in tree for p in Path(path).parents)}
+
+
+TREES = st.dictionaries(PATHS, CONTENTS, max_size=6).map(without_conflicts)
+
+
+def write(root: Path, tree: Tree) -> None:
+    for name, content in tree.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, str):
+            path.symlink_to(content)
+        else:
+            path.write_bytes(content)
+
+
+def overlay_upper(upper: Path, before: Tree, after: Tree) -> None:
+    """Write what an overlay's upper layer holds once `before` was made into `after`."""
+    write(upper, {path: content for path, content in after.items() if before.get(path) != content})
+    for path in before:
+        replaced = any(str(part) in after for part in (Path(path), *Path(path).parents))
+        uncovered = any(str(part) in before for part in Path(path).parents)
+        if replaced or uncovered or os.path.lexists(upper / path):
+            continue
+        (upper / path).parent.mkdir(parents=True, exist_ok=True)
+        white_out(upper / path)
+
+
+def white_out(path: Path) -> None:
+    """Mark a path as deleted in the one of the two ways that this user may use."""
+    if os.geteuid() == 0:
+        os.mknod(path, stat.S_IFCHR, os.makedev(0, 0))
+    else:
+        path.touch()
+        os.setxattr(path, "user.overlay.whiteout", b"y")
+
+
+def apply(tree: Tree, patch: Patch) -> Tree:
+    result = dict(tree)
+    for change in patch.changes:
+        if change.kind == "deleted":
+            del result[change.path]
+    for change in patch.changes:
+        if change.kind != "deleted":
+            assert not change.executable
+            result[change.path] = change.content if change.kind == "file" else os.fsdecode(change.content)
+    return result
+
+
+@settings(max_examples=150, deadline=None)
+@given(before=TREES, after=TREES)
+def test_pristine_plus_patch_is_the_tree(tmp_path_factory: pytest.TempPathFactory, before: Tree, after: Tree) -> None:
+    root = tmp_path_factory.mktemp("diff")
+    pristine, upper = root / "pristine", root / "upper"
+    pristine.mkdir()
+    upper.mkdir()
+    write(pristine, before)
+    overlay_upper(upper, before, after)
+    patch = diff(Snapshot(upper), pristine)
+    assert apply(before, patch) == after
+    assert not patch.dropped
+    assert [change.path for change in patch.changes] == sorted(
+        {*before, *after} - {p for p in before if before[p] == after.get(p)}
+    )
+    shutil.rmtree(root)
+
+
+@pytest.fixture
+def layers(tmp_path: Path) -> tuple[Path, Path]:
+    upper, pristine = tmp_path / "upper", tmp_path / "pristine"
+    upper.mkdir()
+    pristine.mkdir()
+    return upper, pristine
+
+
+def test_execute_bit_binary_and_link(layers: tuple[Path, Path]) -> None:
+    upper, pristine = layers
+    write(pristine, {"run.sh": b"#!/bin/sh\n", "same.txt": b"same"})
+    write(upper, {"run.sh": b"#!/bin/sh\n", "same.txt": b"same", "blob": bytes(range(256)), "link": "/etc/shadow"})
+    (upper / "run.sh").chmod(0o755)
+    assert diff(Snapshot(upper), pristine).changes == (
+        Change("blob", "file", bytes(range(256))),
+        Change("link", "symlink", b"/etc/shadow"),
+        Change("run.sh", "file", b"#!/bin/sh\n", executable=True),
+    )
+
+
+def test_what_is_never_carried_over(layers: tuple[Path, Path]) -> None:
+    upper, pristine = layers
+    names = [
+        ".git/config",
+        "a/.git",
+        "a/__pycache__/x.pyc",
+        "x.pyc",
+        "p.egg-info/entry_points.txt",
+        "p-1.dist-info/RECORD",
+    ]
+    write(upper, dict.fromkeys([*names, "evil.pth", ".pytest_cache/v/lastfailed", "kept.py"], b"x"))
+    os.mkfifo(upper / "pipe")
+    patch = diff(Snapshot(upper), pristine)
+    assert [change.path for change in patch.changes] == ["kept.py"]
+    assert patch.dropped == {
+        ".git": "git directory",
+        ".pytest_cache": "tool cache",
+        "a/.git": "git directory",
+        "a/__pycache__": "byte code",
+        "evil.pth": "package metadata",
+        "p-1.dist-info": "package metadata",
+        "p.egg-info": "package metadata",
+        "pipe": "special file",
+        "x.pyc": "byte code",
+    }
+
+
+def test_size_limits_are_reasons(layers: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    upper, pristine = layers
+    monkeypatch.setattr(diff_module, "MAX_FILE_BYTES", 1 << 20)
+    write(upper, {"a-large": b"x" * (1 << 20), "b-huge": b"x" * ((1 << 20) + 1), "c-small": b"x"})
+    patch = diff(Snapshot(upper), pristine)
+    assert patch.dropped == {"b-huge": "larger than 1 MiB"}
+    assert [change.path for change in patch.changes] == ["a-large", "c-small"]
+    comparison = diff_module._Comparison(bytes_left=1 << 20)
+    comparison.folder(upper, pristine, "")
+    assert comparison.dropped["c-small"] == "changes larger than 64 MiB together"
+
+
+def test_a_file_in_place_of_a_folder(layers: tuple[Path, Path]) -> None:
+    upper, pristine = layers
+    write(pristine, {"d/x": b"1", "d/e/y": b"2", "f": b"3"})
+    write(upper, {"d": b"now a file", "f/inner": b"now in a folder"})
+    assert diff(Snapshot(upper), pristine).changes == (
+        Change("d", "file", b"now a file"),
+        Change("d/e/y", "deleted"),
+        Change("d/x", "deleted"),
+        Change("f", "deleted"),
+        Change("f/inner", "file", b"now in a folder"),
+    )
+
+
+def test_opaque_folder(layers: tuple[Path, Path]) -> None:
+    upper, pristine = layers
+    write(pristine, {"d/kept": b"1", "d/gone": b"2", "d/e/gone": b"3", "d/x.pyc": b"4"})
+    write(upper, {"d/kept": b"1", "d/new": b"5"})
+    os.setxattr(upper / "d", "user.overlay.opaque", b"y")
+    patch = diff(Snapshot(upper), pristine)
+    assert patch.changes == (Change("d/e/gone", "deleted"), Change("d/gone", "deleted"), Change("d/new", "file", b"5"))
+    assert patch.dropped == {"d/x.pyc": "byte code"}
+
+
+def test_unreadable_modes_do_not_hide_a_change(layers: tuple[Path, Path]) -> None:
+    upper, pristine = layers
+    write(upper, {"d/secret.py": b"x = 1\n"})
+    (upper / "d" / "secret.py").chmod(0)
+    (upper / "d").chmod(0)
+    assert [change.path for change in diff(Snapshot(upper), pristine).changes] == ["d/secret.py"]

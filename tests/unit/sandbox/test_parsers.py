@@ -1,0 +1,61 @@
+"""Reports are hostile input: what they say is read, what they hide is missing, and nothing raises."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lego_rl.errors import TaskError
+from lego_rl.sandbox.parsers import parse_pytest_junit, parser_named
+
+REPORT = b"""<?xml version="1.0" encoding="utf-8"?>
+<testsuites><testsuite name="pytest" tests="6">
+<testcase classname="tests.test_a" name="test_ok" time="0.1" />
+<testcase classname="tests.test_a.TestX" name="test_in_class"><failure message="no">trace</failure></testcase>
+<testcase classname="tests.sub.test_b" name="test_p[1-a::b/c.py]" />
+<testcase classname="tests.test_a" name="test_skipped"><skipped type="pytest.skip" message="x"/></testcase>
+<testcase classname="tests.test_a" name="test_teardown" />
+<testcase classname="tests.test_a" name="test_teardown"><error message="teardown"/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_statuses_by_test_id() -> None:
+    wanted = {
+        "tests/test_a.py::test_ok": "passed",
+        "tests/test_a.py::TestX::test_in_class": "failed",
+        "tests/sub/test_b.py::test_p[1-a::b/c.py]": "passed",
+        "tests/test_a.py::test_skipped": "skipped",
+        "tests/test_a.py::test_teardown": "error",
+        "tests/test_a.py::test_not_there": "missing",
+        "tests/test_a.py": "missing",
+    }
+    assert parse_pytest_junit(REPORT, wanted) == wanted
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        b"",
+        b"not xml",
+        REPORT[:-20],
+        b'<!DOCTYPE x [<!ENTITY a "aaaa">]>' + REPORT.partition(b"?>")[2],
+        '<!DOCTYPE x [<!ENTITY a "a">]><testsuites/>'.encode("utf-16"),
+    ],
+)
+def test_a_damaged_report_names_nothing(report: bytes) -> None:
+    assert parse_pytest_junit(report, ["tests/test_a.py::test_ok"]) == {"tests/test_a.py::test_ok": "missing"}
+
+
+@given(st.binary(max_size=2000))
+def test_no_report_raises(report: bytes) -> None:
+    assert parse_pytest_junit(report, ["a.py::t"])["a.py::t"] == "missing"
+
+
+@given(st.permutations(["", "<failure/>", "<skipped/>", "<error/>"]))
+def test_the_worst_entry_counts(entries: list[str]) -> None:
+    cases = "".join(f'<testcase classname="a" name="t">{entry}</testcase>' for entry in entries)
+    assert parse_pytest_junit(f"<s>{cases}</s>".encode(), ["a.py::t"]) == {"a.py::t": "failed"}
+
+
+def test_unknown_parser() -> None:
+    with pytest.raises(TaskError, match="pytest-junit"):
+        parser_named("junit5")

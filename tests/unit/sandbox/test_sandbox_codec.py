@@ -1,0 +1,84 @@
+"""Patches, verdicts and file records come back as they were."""
+
+import json
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lego_rl.errors import RunError, SandboxError
+from lego_rl.sandbox import records
+from lego_rl.sandbox.codec import patch_from_json, patch_to_json, verdict_from_json, verdict_to_json
+from lego_rl.sandbox.records import Record, is_plain
+from lego_rl.sandbox.verdict import Change, Patch, Verdict
+
+names = st.binary(min_size=1, max_size=12).map(os.fsdecode).filter(lambda name: is_plain(name) and "\0" not in name)
+paths = st.lists(names, min_size=1, max_size=4).map("/".join).filter(is_plain)
+changes = st.builds(
+    Change,
+    path=paths,
+    kind=st.sampled_from(["file", "symlink", "deleted"]),
+    content=st.binary(),
+    executable=st.booleans(),
+)
+statuses = st.sampled_from(["passed", "failed", "error", "skipped", "missing"])
+
+
+@given(st.builds(Patch, changes=st.lists(changes).map(tuple), dropped=st.dictionaries(paths, st.text())))
+def test_patch_round_trip(patch: Patch) -> None:
+    assert patch_from_json(patch_to_json(patch)) == patch
+
+
+@given(
+    st.builds(
+        Verdict,
+        reward=st.sampled_from([0, 1]),
+        tests=st.dictionaries(st.text(), statuses),
+        rolled_back=st.lists(paths).map(tuple),
+        log=st.text(),
+        seconds=st.floats(0, 1e6),
+    )
+)
+def test_verdict_round_trip(verdict: Verdict) -> None:
+    assert verdict_from_json(verdict_to_json(verdict)) == verdict
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x", "a//b", "", ".", "a/"])
+def test_a_path_that_leads_out_is_refused(path: str) -> None:
+    text = json.dumps(
+        {"changes": [{"path": path, "kind": "deleted", "content": "", "executable": False}], "dropped": {}}
+    )
+    with pytest.raises(RunError, match="not a patch"):
+        patch_from_json(text)
+
+
+@pytest.mark.parametrize("reward", [2, 0.5, True, "1", None, 1e308])
+def test_only_zero_and_one_are_rewards(reward: object) -> None:
+    text = json.dumps({"reward": reward, "tests": {}, "rolled_back": [], "log": "", "seconds": 0})
+    with pytest.raises(RunError, match="not a verdict"):
+        verdict_from_json(text)
+
+
+record_lists = st.lists(
+    st.builds(
+        Record,
+        path=paths,
+        kind=st.sampled_from(["file", "symlink", "directory", "deleted"]),
+        content=st.binary(max_size=50),
+        mode=st.integers(0, 0o777),
+    )
+)
+
+
+@given(record_lists)
+def test_record_round_trip(tree: list[Record]) -> None:
+    assert list(records.decode(records.encode(tree))) == tree
+
+
+@given(record_lists.filter(bool), st.data())
+def test_a_stream_cut_short_is_noticed(tree: list[Record], data: st.DataObject) -> None:
+    stream = records.encode(tree)
+    cut = data.draw(st.integers(1, len(records.encode(tree[-1:])) - 1))
+    with pytest.raises(SandboxError, match="cut short"):
+        list(records.decode(stream[:-cut]))
