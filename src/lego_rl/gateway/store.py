@@ -109,7 +109,8 @@ def _fields(generation: Generation) -> dict[str, Any]:
 
 def _load(file: Path) -> tuple[Generation, ...]:
     try:
-        with np.load(file, allow_pickle=False) as archive:
+        # From memory: of a damaged file, numpy would leave the handle open.
+        with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as archive:
             return _unpack({name: archive[name] for name in archive.files})
     except (OSError, ValueError, KeyError, IndexError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise _unreadable(file, error) from error

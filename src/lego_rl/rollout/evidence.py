@@ -4,6 +4,7 @@ from lego_rl.rollout.agent import Work
 from lego_rl.rollout.faults import Conduct, Ended, HostEvidence, HostFailure, Row
 from lego_rl.rollout.harbor_trial import Failure, Grades
 from lego_rl.rollout.spec import Grading
+from lego_rl.sandbox.grading import GradingStartError
 
 DETAIL_CHARS = 400
 
@@ -57,5 +58,5 @@ def _host_failure(work: Work, grades: Grades, failure: Failure | None) -> HostFa
         return None
     if not failure.is_foreseen:
         return HostFailure.INTERNAL
-    # Until there is a patch, what fails is reading out what the agent left; from then on it is the grading sandbox.
-    return HostFailure.GRADING_START if grades.patch is not None else None
+    # Whatever else fails from here on may be the doing of the file tree that the agent left, or of the tested code.
+    return HostFailure.GRADING_START if failure.kind == GradingStartError.__name__ else None

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from harbor.models.trial.config import AgentConfig, EnvironmentConfig, TaskConfig, TrialConfig, VerifierConfig
 from harbor.models.trial.result import TimingInfo, TrialResult
+from harbor.trial.errors import AgentSetupTimeoutError, EnvironmentStartTimeoutError
 from harbor.trial.trial import Trial
 from pydantic import Field
 
@@ -19,7 +20,9 @@ from lego_rl import errors
 from lego_rl.errors import LegoError
 from lego_rl.rollout.agent import BUNDLE_MOUNT
 from lego_rl.rollout.spec import Grading, TrialSpec
+from lego_rl.sandbox.box import TransferError
 from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
+from lego_rl.sandbox.grading import GradingStartError
 from lego_rl.sandbox.verdict import Patch, Verdict
 from lego_rl.sandbox.verifier import LIMITS_FILE, PATCH_FILE, VERDICT_FILE
 from lego_rl.settings import Settings
@@ -45,6 +48,12 @@ class SandboxSettings(Settings):
     """Seconds that a task's tests may take; tests that take longer have not passed."""
 
 
+_FORESEEN = {
+    error.__name__
+    for error in (TransferError, GradingStartError, EnvironmentStartTimeoutError, AgentSetupTimeoutError)
+}
+
+
 @dataclass(frozen=True)
 class Failure:
     """An exception of a trial.
@@ -64,7 +73,7 @@ class Failure:
         """Whether it is of a kind that says what went wrong: one of ours, of the operating system, or a time limit."""
         kind = getattr(builtins, self.kind, None) or getattr(errors, self.kind, None)
         foreseen = isinstance(kind, type) and issubclass(kind, LegoError | OSError)
-        return foreseen or self.kind in {"TransferError", "EnvironmentStartTimeoutError", "AgentSetupTimeoutError"}
+        return foreseen or self.kind in _FORESEEN
 
 
 @dataclass(frozen=True)

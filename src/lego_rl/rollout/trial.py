@@ -143,15 +143,16 @@ def _record(
     grades = read_grades(folder)
     conduct = conduct_of(work, grades, failure, spec.grading)
     row = classify(host_evidence(work, grades, failure), conduct)
+    reward = reward_of(row, conduct)
     logs = work.logs()
     if failure is not None:
         logs["error.txt"] = failure.trace
     return TrialRecord(
         spec=spec,
         outcome=Outcome(
-            reward=reward_of(row, conduct),
+            reward=reward,
             ended=row.ended,
-            verdict=grades.verdict,
+            verdict=grades.verdict if reward is not None else None,
             detail=detail_of(row, work, grades, failure),
         ),
         trajectory=work.trajectory,
