@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from lego_rl.evaluate.heldout import EvaluateSettings
 from lego_rl.harness.base import OptionValue
+from lego_rl.rollout.harbor_trial import SandboxSettings
 from lego_rl.settings import Settings
 from lego_rl.train.settings import TrainSettings
 
@@ -47,14 +48,12 @@ class HarnessSection(Settings):
 
 
 class TasksSection(Settings):
-    """Which tasks are trained on and which are only evaluated."""
+    """Which tasks are trained on; ``[evaluate.splits]`` names those that are only ever evaluated."""
 
     pool: str = "builtin"
     """``builtin``, or a folder of Harbor task directories."""
     train: str = "train"
     """Split to train on."""
-    heldout: tuple[str, ...] = ("heldout", "unseen")
-    """Splits that are only ever evaluated."""
 
 
 class EngineSection(Settings):
@@ -115,6 +114,7 @@ class Recipe(Settings):
     policy: PolicySection
     harness: HarnessSection
     tasks: TasksSection = TasksSection()
+    sandbox: SandboxSettings = SandboxSettings()
     engine: EngineSection = EngineSection()
     budget: BudgetSection = BudgetSection()
     rollout: RolloutSection = RolloutSection()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from lego_rl.rollout.outcome import Reward
 from lego_rl.settings import Settings
@@ -13,8 +13,8 @@ from lego_rl.tasks.task import Task
 class EvaluateSettings(Settings):
     """Held-out evaluation, the same tasks before and after training."""
 
-    tasks: int = Field(default=48, ge=0)
-    """How many held-out tasks, spread evenly over the families; 0 switches evaluation off."""
+    splits: dict[str, PositiveInt] = Field(default_factory=dict)
+    """Split → how many of its tasks, spread evenly over the families; empty for no evaluation."""
     trials: int = Field(default=4, ge=1)
     """Trials a task."""
     temperature: float = Field(default=1.0, ge=0)

@@ -28,8 +28,8 @@ from lego_rl.train.schedule import tasks_of_step
 from lego_rl.train.step_metrics import StepMetrics
 from lego_rl.train.trainer import BatchShape, Trainer
 
-BEFORE, AFTER = "heldout/before", "heldout/after"
-"""Labels of the trials of the two held-out evaluations."""
+BEFORE, AFTER = "before", "after"
+"""The two evaluations; their trials are labelled ``SPLIT/before`` and ``SPLIT/after``."""
 
 
 class ServedEngine(Protocol):
@@ -48,8 +48,12 @@ class ServedEngine(Protocol):
         """Digest of the tensors in use."""
         ...
 
-    def digest_of(self, state: Mapping[str, Tensor]) -> str:
-        """What `weights_digest` is while exactly these weights are in use."""
+
+class DigestOf(Protocol):
+    """What `ServedEngine.weights_digest` is while exactly these weights are in use."""
+
+    def __call__(self, state: Mapping[str, Tensor]) -> str:
+        """Digest of a state dict, in the engine's dtype."""
         ...
 
 
@@ -101,7 +105,11 @@ class Watcher(Protocol):
     """Is told how far the run is."""
 
     def evaluated(self, label: str, result: Score) -> None:
-        """A held-out evaluation is done."""
+        """One split is evaluated; the label is ``SPLIT/before`` or ``SPLIT/after``."""
+        ...
+
+    def training(self, step: int) -> None:
+        """The trials of a step are done, its update is computed."""
         ...
 
     def stepped(self, step: int, figures: Mapping[str, float | int | str | None]) -> None:
@@ -125,10 +133,10 @@ def as_graded(records: Sequence[TrialRecord], step: int) -> list[TrainingTrial]:
 
 @dataclass(frozen=True)
 class LoopTasks:
-    """Which tasks are trained on, in a fixed order, and which are evaluated."""
+    """Which tasks are trained on, in a fixed order, and which are evaluated, by split."""
 
     train: Sequence[Task]
-    heldout: Sequence[Task]
+    evaluated: Mapping[str, Sequence[Task]]
 
 
 @dataclass(frozen=True)
@@ -137,6 +145,7 @@ class LoopParts:
 
     trainer: Trainer
     engine: ServedEngine
+    digest_of: DigestOf
     auditor: Auditor
     rollouts: Rollouts
     specs: Specs
@@ -155,7 +164,7 @@ class Loop:
         tasks: On which tasks.
         shape: Prompts and trials of a step.
         steps: How many steps the run has.
-        evaluation: The held-out evaluation; 0 tasks switch it off.
+        evaluation: How the evaluated tasks are tried.
         seed: Of the order of the tasks.
     """
 
@@ -199,6 +208,7 @@ class Loop:
             parts.specs(tasks, label, self._shape.trials_per_prompt, self._shape.temperature)
         )
         rolled_out = time.perf_counter()
+        parts.watcher.training(step)
         claim = self._claim(records)
         self._previous_digest = claim.expected_digest
         metrics = await asyncio.to_thread(parts.trainer.step, parts.rewards(records, step), claim)
@@ -218,23 +228,22 @@ class Loop:
         parts.watcher.stepped(step, figures)
         return metrics
 
-    async def _evaluate(self, label: str) -> None:
-        if not self._tasks.heldout:
-            return
-        records = await self._parts.rollouts(
-            self._parts.specs(self._tasks.heldout, label, self._evaluation.trials, self._evaluation.temperature)
-        )
-        self._settle(records)
-        self._parts.watcher.evaluated(label, score(record.outcome.reward for record in records))
+    async def _evaluate(self, when: str) -> None:
+        for split, tasks in self._tasks.evaluated.items():
+            label = f"{split}/{when}"
+            specs = self._parts.specs(tasks, label, self._evaluation.trials, self._evaluation.temperature)
+            records = await self._parts.rollouts(specs)
+            self._settle(records)
+            self._parts.watcher.evaluated(label, score(record.outcome.reward for record in records))
 
     def _claim(self, records: Sequence[TrialRecord]) -> EngineClaim:
-        engine = self._parts.engine
+        parts = self._parts
         return EngineClaim(
-            weight_version=engine.weight_version,
-            digest=engine.weights_digest(),
-            expected_digest=engine.digest_of(self._parts.trainer.state_dict()),
+            weight_version=parts.engine.weight_version,
+            digest=parts.engine.weights_digest(),
+            expected_digest=parts.digest_of(parts.trainer.state_dict()),
             previous_digest=self._previous_digest,
-            prompts=self._parts.prompts(records),
+            prompts=parts.prompts(records),
         )
 
     def _audit(self, records: Sequence[TrialRecord]) -> Reconciliation:

@@ -1,0 +1,267 @@
+"""From a recipe to the parts of a run: policy, engine and auditor, gateway, sandboxes, tasks."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from lego_rl.config.recipe import EngineSection, Recipe
+from lego_rl.engine.audit import AuditedEngine
+from lego_rl.engine.audit_log import FileAuditLog
+from lego_rl.engine.embedded.engine import EmbeddedEngine
+from lego_rl.engine.embedded.stepper import EngineOptions
+from lego_rl.engine.embedded.weights import state_digest
+from lego_rl.engine.protocol import Engine
+from lego_rl.errors import ConfigError
+from lego_rl.evaluate.heldout import spread_over_families
+from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.server import Gateway
+from lego_rl.gateway.template import ChatTemplate
+from lego_rl.gateway.tool_calls import tool_call_parser
+from lego_rl.harness import registry
+from lego_rl.rollout.journal import Journal
+from lego_rl.rollout.outcome import TrialRecord
+from lego_rl.rollout.runner import Progress, run_trials
+from lego_rl.rollout.spec import HarnessChoice, TrialSpec
+from lego_rl.rollout.store import RunDirectory
+from lego_rl.rollout.trial import Runtime
+from lego_rl.sandbox.preflight import check_machine
+from lego_rl.sandbox.state import State
+from lego_rl.tasks.pool import load_pool, pool_folder
+from lego_rl.tasks.task import Task
+from lego_rl.train.checkpoints import Checkpoints
+from lego_rl.train.fidelity import PromptCheck
+from lego_rl.train.loop import LoopParts, LoopTasks, Rewards, Watcher, as_graded
+from lego_rl.train.metrics_log import MetricsLog
+from lego_rl.train.persistence import POLICY
+from lego_rl.train.trainer import BatchShape, Trainer
+
+_BUILTIN = "builtin:"
+_SEED_BYTES = 7
+_PROMPTS_CHECKED = 2
+
+type EngineWrapper = Callable[[Engine], Engine]
+"""Stands between the auditor and the gateway: nothing, or what a control experiment injects."""
+
+
+def unchanged(engine: Engine) -> Engine:
+    """Injects nothing."""
+    return engine
+
+
+def policy_directory(name: str) -> Path:
+    """The directory of a policy as a recipe names it.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    if name.startswith(_BUILTIN):
+        path = Path(str(files("lego_rl.policies"))) / name.removeprefix(_BUILTIN)
+        shipped = sorted(folder.name for folder in path.parent.iterdir() if (folder / "config.json").is_file())
+        if path.name not in shipped:
+            raise ConfigError(
+                f"there is no shipped policy {name}", f"shipped: {', '.join(map(_BUILTIN.__add__, shipped))}"
+            )
+        return path
+    if not Path(name).is_dir():
+        raise ConfigError(f"there is no policy directory {name}", "name a Hugging Face directory or builtin:NAME")
+    return Path(name)
+
+
+@dataclass(frozen=True)
+class SpecBuilder:
+    """Builds trial specifications of one recipe. A trial's seed follows from the run's seed and the trial's place."""
+
+    recipe: Recipe
+
+    def __call__(self, tasks: Sequence[Task], label: str, attempts: int, temperature: float) -> list[TrialSpec]:
+        """`attempts` trials of every task, group by group."""
+        budget = Budget(**self.recipe.budget.model_dump())
+        harness = HarnessChoice(self.recipe.harness.name, self.recipe.harness.options)
+        return [
+            TrialSpec(
+                task=task.path,
+                label=label,
+                attempt=attempt,
+                attempts=attempts,
+                seed=self._seed(label, task.id, attempt),
+                temperature=temperature,
+                budget=budget,
+                harness=harness,
+                family=task.family,
+            )
+            for task in tasks
+            for attempt in range(attempts)
+        ]
+
+    def _seed(self, label: str, task: str, attempt: int) -> int:
+        place = f"{self.recipe.run.seed}/{label}/{task}/{attempt}".encode()
+        return int.from_bytes(hashlib.sha256(place).digest()[:_SEED_BYTES])
+
+
+@dataclass(frozen=True)
+class PromptChecker:
+    """Renders the first prompt of a few trials again, with the policy's own template."""
+
+    template: ChatTemplate
+
+    def __call__(self, records: Sequence[TrialRecord]) -> tuple[PromptCheck, ...]:
+        """Recorded and rendered ids of the opening of some main conversations."""
+        return tuple(self._checks(records))[:_PROMPTS_CHECKED]
+
+    def _checks(self, records: Sequence[TrialRecord]) -> Iterator[PromptCheck]:
+        for record in records:
+            trajectory = record.trajectory
+            if trajectory is None or not trajectory.generations or not trajectory.conversations:
+                continue
+            first, conversation = trajectory.generations[0], trajectory.conversations[0]
+            turns = [message.role for message in conversation]
+            opening = conversation[: turns.index("assistant") if "assistant" in turns else len(turns)]
+            if first.parent is None and first.role == "main":
+                rendered = self.template.opening(opening, trajectory.tools)
+                yield PromptCheck(recorded=tuple(map(int, first.context_ids)), rendered=tuple(rendered))
+
+
+@dataclass(frozen=True)
+class RolloutRunner:
+    """`run_trials` with everything but the specifications."""
+
+    runtime: Runtime
+    journal: Journal
+    concurrency: int
+    retries: int
+    progress: Callable[[Progress], None]
+
+    async def __call__(self, specs: Sequence[TrialSpec]) -> list[TrialRecord]:
+        """Run them, or load what is already scored."""
+        return await run_trials(
+            specs,
+            self.runtime,
+            self.journal,
+            concurrency=self.concurrency,
+            retries=self.retries,
+            progress=self.progress,
+        )
+
+
+class RunWatcher(Watcher, Protocol):
+    """A `Watcher` that is also told of every trial."""
+
+    def trial(self, event: Progress) -> None:
+        """Something happened to a trial."""
+        ...
+
+
+def load_tasks(recipe: Recipe) -> LoopTasks:
+    """The training split, and of every evaluated split the chosen tasks.
+
+    Raises:
+        TaskError: The pool or a task is incomplete.
+        ConfigError: The pool has no such split, or a step is larger than the split.
+    """
+    folder = pool_folder(recipe.tasks.pool, (recipe.sandbox.state or State.default().root) / "pools")
+    splits = load_pool(folder)
+    missing = [name for name in (recipe.tasks.train, *recipe.evaluate.splits) if name not in splits]
+    if missing:
+        raise ConfigError(f"the pool has no split {missing[0]!r}", f"it has {', '.join(sorted(splits))}")
+    train, per_step = splits[recipe.tasks.train], recipe.rollout.tasks_per_step
+    if per_step > len(train):
+        raise ConfigError(
+            f"a step of {per_step} tasks does not fit the {len(train)} of split {recipe.tasks.train!r}",
+            "lower rollout.tasks_per_step",
+        )
+    chosen = {name: spread_over_families(splits[name], count) for name, count in recipe.evaluate.splits.items()}
+    return LoopTasks(train=train, evaluated=chosen)
+
+
+@contextmanager
+def loop_parts(
+    recipe: Recipe,
+    directory: RunDirectory,
+    watcher: RunWatcher,
+    *,
+    rewards: Rewards = as_graded,
+    inject: EngineWrapper = unchanged,
+) -> Iterator[LoopParts]:
+    """Put a run together, from its last checkpoint where there is one.
+
+    Args:
+        recipe: The resolved recipe.
+        directory: The run's folder.
+        watcher: Is told how far the run is.
+        rewards: What the trainer is told that a trial earned.
+        inject: Stands between the auditor and the gateway.
+
+    Raises:
+        LegoError: Something that the recipe names is missing or does not fit.
+    """
+    check_machine()
+    source = policy_directory(recipe.policy.path)
+    harness = registry.make(recipe.harness.name, recipe.harness.options)
+    bundle = registry.load(recipe.harness.name)
+    template = ChatTemplate.load(source)
+    checkpoints = Checkpoints(directory.checkpoints, recipe.run.keep_checkpoints)
+    trainer = _trainer(recipe, source, checkpoints)
+    dtype = getattr(torch, recipe.engine.dtype)
+    latest = checkpoints.latest()
+    engine = EmbeddedEngine.from_directory(
+        latest[1] / POLICY if latest else source,
+        dtype=dtype,
+        device=recipe.engine.device,
+        version=trainer.version,
+        options=engine_options(recipe.engine),
+        seed=recipe.run.seed,
+    )
+    with engine, Journal(directory.journal) as journal, MetricsLog(directory.path, trainer.version) as log:
+        auditor = AuditedEngine(engine, FileAuditLog(directory.path / "audit"))
+        runtime = Runtime(
+            gateway=Gateway(inject(auditor), template, tool_call_parser(recipe.policy.tool_parser)),
+            harness=harness,
+            bundle=bundle,
+            directory=directory,
+            sandbox=recipe.sandbox,
+        )
+        rollouts = RolloutRunner(runtime, journal, recipe.rollout.concurrency, recipe.rollout.retries, watcher.trial)
+        yield LoopParts(
+            trainer=trainer,
+            engine=engine,
+            digest_of=partial(state_digest, geometry=engine.geometry, dtype=dtype),
+            auditor=auditor,
+            rollouts=rollouts,
+            specs=SpecBuilder(recipe),
+            prompts=PromptChecker(template),
+            checkpoints=checkpoints,
+            log=log,
+            watcher=watcher,
+            rewards=rewards,
+        )
+
+
+def batch_shape(recipe: Recipe) -> BatchShape:
+    """What a step rolls out."""
+    rollout = recipe.rollout
+    return BatchShape(rollout.tasks_per_step, rollout.group_size, rollout.temperature)
+
+
+def engine_options(section: EngineSection) -> EngineOptions:
+    """The engine's own options."""
+    return EngineOptions(
+        max_running=section.max_running,
+        prefill_tokens=section.prefill_tokens,
+        cache_tokens=section.cache_tokens,
+        threads=section.threads,
+    )
+
+
+def _trainer(recipe: Recipe, source: Path, checkpoints: Checkpoints) -> Trainer:
+    device, shape = torch.device(recipe.engine.device), batch_shape(recipe)
+    latest = checkpoints.latest()
+    if latest is None:
+        return Trainer.from_directory(source, recipe.train, shape, device)
+    return Trainer.resume(latest[1], source, recipe.train, shape, device)

@@ -1,0 +1,106 @@
+"""What a person sees while a run goes on: a live line for the batch at work, one printed line a finished step.
+
+On a terminal the live line is redrawn; elsewhere (a log file, CI) a line is printed every `_QUIET_SECONDS`.
+"""
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from lego_rl.evaluate.heldout import Score, score
+from lego_rl.rollout.outcome import Reward
+from lego_rl.rollout.runner import Progress, TrialEnded, TrialRetried
+
+_QUIET_SECONDS = 15.0
+
+
+class ConsoleProgress:
+    """Watches a run and writes to a console.
+
+    Args:
+        steps: Training steps of the run.
+        console: Where to write; standard output by default.
+    """
+
+    def __init__(self, steps: int, console: Console | None = None) -> None:
+        self._steps = steps
+        self._console = console or Console()
+        self._live = Live(console=self._console, refresh_per_second=4, transient=True)
+        self._started = time.monotonic()
+        self._printed = 0.0
+        self._label = ""
+        self._label_started = 0.0
+        self._rewards: list[Reward | None] = []
+        self._evaluated: dict[str, float] = {}
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def trial(self, event: Progress) -> None:
+        """Show how far the batch at work is."""
+        if isinstance(event, TrialRetried):
+            self._say(f"retrying {event.spec.id}: {event.outcome.detail}", style="yellow")
+        if not isinstance(event, TrialEnded):
+            return
+        if event.record.spec.label != self._label:
+            self._label, self._label_started, self._rewards = event.record.spec.label, time.monotonic(), []
+        self._rewards.append(event.record.outcome.reward)
+        now = score(self._rewards)
+        line = (
+            f"{self._label} · trials {event.done}/{event.total} · solved {now.solved}/{now.trials}"
+            f" · {time.monotonic() - self._label_started:.0f} s"
+        )
+        if self._console.is_terminal:
+            self._live.update(Text(line, style="dim"))
+        elif time.monotonic() - self._printed > _QUIET_SECONDS:
+            self._printed = time.monotonic()
+            self._say(line)
+
+    def training(self, step: int) -> None:
+        """Show that trials are done and the update is being computed."""
+        if self._console.is_terminal:
+            self._live.update(Text(f"step {step + 1}/{self._steps} · training", style="dim"))
+
+    def evaluated(self, label: str, result: Score) -> None:
+        """Print the solve rate of an evaluated split."""
+        self._evaluated[label.split("/")[0]] = result.rate
+        self._say(
+            f"{label} · solved {result.solved}/{result.trials} = {result.rate:.3f} · {self._elapsed()}", style="bold"
+        )
+
+    def stepped(self, step: int, figures: Mapping[str, float | int | str | None]) -> None:
+        """Print a finished step."""
+        evaluated = "".join(f" · {split} {rate:.3f}" for split, rate in self._evaluated.items())
+        self._say(
+            f"step {step + 1}/{self._steps} · trials {_figure(figures, 'rollout/trials', '.0f')}"
+            f" · reward {_figure(figures, 'rollout/solve_rate', '.3f')}{evaluated}"
+            f" · pearson {_figure(figures, 'fidelity/pearson_logprobs', '.7f')}"
+            f" · |Δ| {_figure(figures, 'fidelity/mean_abs', '.1e')}"
+            f" · delivered {_figure(figures, 'rollout/delivered_fraction', '.3f')}"
+            f" · {_figure(figures, 'seconds/step', '.0f')} s"
+            f" (training {_figure(figures, 'seconds/training', '.0f')}) · {self._elapsed()}"
+        )
+
+    def _elapsed(self) -> str:
+        minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
+        return f"{minutes}:{seconds:02d}"
+
+    def _say(self, line: str, style: str = "") -> None:
+        self._console.print(Text(line, style=style), soft_wrap=True)
+
+
+def _figure(figures: Mapping[str, float | int | str | None], name: str, form: str) -> str:
+    value = figures.get(name)
+    return format(value, form) if isinstance(value, int | float) else "n/a"

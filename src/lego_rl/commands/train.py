@@ -1,0 +1,93 @@
+"""``lego-rl train``: a whole run from one recipe, or what is left of it."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from lego_rl.commands import report
+from lego_rl.commands.assemble import EngineWrapper, batch_shape, load_tasks, loop_parts, unchanged
+from lego_rl.commands.progress import ConsoleProgress
+from lego_rl.config.load import dump, read
+from lego_rl.config.recipe import Recipe
+from lego_rl.errors import ConfigError, RunError
+from lego_rl.rollout.store import RunDirectory
+from lego_rl.train.loop import Loop, Rewards, as_graded
+
+_INTERRUPTED = 130
+
+
+def dry_run(recipe: Path, overrides: Sequence[str]) -> None:
+    """Print the resolved recipe.
+
+    Raises:
+        ConfigError: The recipe cannot be used.
+    """
+    typer.echo(dump(read(Recipe, recipe, overrides)), nl=False)
+
+
+def start(recipe: Path, overrides: Sequence[str]) -> None:
+    """Begin a run.
+
+    Raises:
+        RunError: The run directory holds a run already.
+        LegoError: Something that the recipe names is missing or does not fit, or a check stopped the run.
+    """
+    resolved = read(Recipe, recipe, overrides)
+    path = resolved.run.dir
+    if RunDirectory(path).recipe.exists():
+        raise RunError(
+            f"{path} holds a run already",
+            f"continue it with: lego-rl train --resume {path}, or choose another folder with --set run.dir=DIR",
+        )
+    _run_and_report(resolved, path)
+
+
+def resume(path: Path, overrides: Sequence[str]) -> None:
+    """Continue a run from its last finished step.
+
+    Raises:
+        ConfigError: Overrides were given: a run has one recipe.
+        RunError: The folder holds no run.
+        LegoError: As for `start`.
+    """
+    if overrides:
+        raise ConfigError("a resumed run keeps its recipe; --set cannot change it", "start a new run instead")
+    recipe = RunDirectory(path).recipe
+    if not recipe.exists():
+        raise RunError(f"{path} holds no run", "name a folder that lego-rl train has made")
+    resolved = read(Recipe, recipe)
+    _run_and_report(resolved.model_copy(update={"run": resolved.run.model_copy(update={"dir": path})}), path)
+
+
+def execute(recipe: Recipe, *, rewards: Rewards = as_graded, inject: EngineWrapper = unchanged) -> None:
+    """Do what is left of a run, without its report.
+
+    Args:
+        recipe: The resolved recipe.
+        rewards: What the trainer is told that a trial earned; a control experiment's in place of the graded ones.
+        inject: What a control experiment puts between the auditor and the gateway.
+
+    Raises:
+        LegoError: As for `start`.
+    """
+    tasks = load_tasks(recipe)
+    directory = RunDirectory.make(recipe.run.dir)
+    with (
+        ConsoleProgress(recipe.run.steps) as progress,
+        loop_parts(recipe, directory, progress, rewards=rewards, inject=inject) as parts,
+    ):
+        # Written last: a folder with a recipe is a run that can be resumed.
+        directory.recipe.write_text(dump(recipe), encoding="utf-8")
+        loop = Loop(parts, tasks, batch_shape(recipe), recipe.run.steps, recipe.evaluate, recipe.run.seed)
+        asyncio.run(loop.run())
+
+
+def _run_and_report(recipe: Recipe, path: Path) -> None:
+    try:
+        execute(recipe)
+    except KeyboardInterrupt:
+        typer.echo(f"stopped; nothing finished is lost. Continue with: lego-rl train --resume {path}", err=True)
+        raise typer.Exit(_INTERRUPTED) from None
+    report.run(path)
