@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -17,6 +17,7 @@ TURN_END = "<|im_end|>"
 SPECIAL = ("<|endoftext|>", "<|im_start|>", TURN_END)
 MARKUP = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>")
 TEMPLATE = (Path(__file__).parent / "qwen_format.jinja").read_text(encoding="utf-8")
+VERSION = 7
 ROUTES = SyntheticRoutes(layers=3, top_k=2, experts=8)
 
 BASH = Tool(
@@ -114,7 +115,7 @@ def tape(replies: Iterable[str | Sequence[int]], *, routes: SyntheticRoutes | No
         reply = next(left)
         return Reply(spell(reply) if isinstance(reply, str) else reply)
 
-    return Tape(ScriptedEngine(script, routes=routes, version=7))
+    return Tape(ScriptedEngine(script, routes=routes, version=VERSION))
 
 
 def user(text: str) -> Message:
@@ -123,6 +124,3 @@ def user(text: str) -> Message:
 
 def result(call: ToolCall, text: str) -> Message:
     return Message("tool", text, tool_call_id=call.id)
-
-
-type MakeTape = Callable[[Iterable[str | Sequence[int]]], Tape]

@@ -1,0 +1,166 @@
+"""Twelve things that harnesses do to a conversation, each through every wire format on a real socket.
+
+Per situation: every delivered token exact under its own prompt, none lost, none twice, and no more segments than real
+rewrites ask for.
+"""
+
+from dataclasses import replace
+
+import pytest
+from capture_oracle import check_laws, check_round_trip
+from gateway_kit import BASH, Tape, call_text, spell, spell_oddly, tape, user
+from wires import WIRES, Served, Wire, served
+
+from lego_rl.messages import Message
+
+TURNS = 4
+CALLS = [call_text("bash", {"command": f"cat {index}", "timeout": 5}) for index in range(9)]
+START = [Message("system", "Mend code."), user("Mend it.")]
+
+pytestmark = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
+
+
+def outputs(answer: Message) -> list[Message]:
+    return [Message("tool", f"output of {call.id}", tool_call_id=call.id) for call in answer.tool_calls]
+
+
+async def turns(at: Served, wire: Wire, messages: list[Message], count: int) -> list[Message]:
+    """A plain loop: ask, echo, answer the calls."""
+    for _ in range(count):
+        answer = await at.ask(wire, messages)
+        messages = [*messages, answer, *outputs(answer)]
+    return messages
+
+
+async def finish(at: Served, engine: Tape, *, segments: int, lost: tuple[int, ...] = ()) -> None:
+    trajectory = await at.close()
+    expected = {sample.call_id for index, sample in enumerate(engine.samples) if index not in lost}
+    check_laws(trajectory, engine.samples, expected)
+    check_round_trip(trajectory)
+    assert len(trajectory.segments) == segments
+    assert trajectory.accounting.refused == {}
+
+
+async def test_plain_loop(wire: Wire) -> None:
+    async with served(engine := tape(CALLS)) as at:
+        await turns(at, wire, START, TURNS)
+        await finish(at, engine, segments=1)
+
+
+async def test_non_canonical_spelling(wire: Wire) -> None:
+    async with served(engine := tape([spell_oddly(call) for call in CALLS])) as at:
+        await turns(at, wire, START, TURNS)
+        await finish(at, engine, segments=1)
+
+
+@pytest.mark.parametrize("filled", [{}, {"background": False}], ids=["re-ordered", "defaults-filled"])
+async def test_arguments_written_again(wire: Wire, filled: dict[str, bool]) -> None:
+    async with served(engine := tape(CALLS)) as at:
+        messages = START
+        for _ in range(TURNS):
+            answer = await at.ask(wire, messages)
+            call = answer.tool_calls[0]
+            again = replace(call, arguments={"timeout": 5.0, "command": call.arguments["command"], **filled})
+            messages = [*messages, replace(answer, tool_calls=(again,)), *outputs(answer)]
+        await finish(at, engine, segments=1)
+
+
+@pytest.mark.parametrize("back", [1, 2], ids=["before-the-last-turn", "further-back"])
+async def test_a_reminder_inside_the_history(wire: Wire, back: int) -> None:
+    async with served(engine := tape(CALLS)) as at:
+        messages = await turns(at, wire, START, 3)
+        place = len(messages) - 2 * back
+        await turns(at, wire, [*messages[:place], user("Remember the tests."), *messages[place:]], 2)
+        await finish(at, engine, segments=2)
+
+
+async def test_a_turn_dropped(wire: Wire) -> None:
+    async with served(engine := tape(CALLS)) as at:
+        messages = await turns(at, wire, START, 3)
+        await turns(at, wire, messages[:-4] + messages[-2:], 2)
+        await finish(at, engine, segments=2)
+
+
+async def test_a_sub_agent_in_between(wire: Wire) -> None:
+    async with served(engine := tape(CALLS)) as at:
+        messages = await turns(at, wire, START, 2)
+        sub = [Message("system", "Explore."), user("Where is it?")]
+        sub = await turns(at, wire, sub, 1)
+        messages = await turns(at, wire, messages, 1)
+        await turns(at, wire, sub, 1)
+        await turns(at, wire, messages, 1)
+        trajectory = at.session.close()
+        assert [g.role for g in trajectory.generations] == ["main", "main", "subagent", "main", "subagent", "main"]
+        await finish(at, engine, segments=2)
+
+
+async def test_compaction(wire: Wire) -> None:
+    async with served(engine := tape([*CALLS[:3], "The summary.", *CALLS[3:]])) as at:
+        messages = await turns(at, wire, START, 3)
+        summary = await at.ask(wire, [*messages, user("Summarise.")])
+        await turns(at, wire, [START[0], user(f"So far: {summary.content}")], 2)
+        await finish(at, engine, segments=2)
+
+
+async def test_an_answer_lost_and_asked_again(wire: Wire) -> None:
+    async with served(engine := tape(CALLS)) as at:
+        messages = await turns(at, wire, START, 2)
+        await at.ask(wire, messages)
+        await turns(at, wire, messages, 2)
+        await finish(at, engine, segments=1, lost=(2,))
+
+
+@pytest.mark.parametrize("follow_up", [False, True], ids=["in-a-loop", "with-a-new-question"])
+@pytest.mark.parametrize("kept", [False, True], ids=["stripped", "echoed"])
+async def test_reasoning(wire: Wire, follow_up: bool, kept: bool) -> None:
+    thoughts = [f"<think>\nI look at {index}.\n</think>\n\n{call}" for index, call in enumerate(CALLS)]
+    async with served(engine := tape(thoughts)) as at:
+        messages = START
+        for index in range(TURNS):
+            answer = await at.ask(wire, messages)
+            assert answer.reasoning == f"I look at {index}."
+            echo = answer if kept else replace(answer, reasoning=None)
+            messages = [*messages, echo, *outputs(answer), *([user("And now?")] if follow_up else [])]
+        await finish(at, engine, segments=1)
+
+
+async def test_invented_turns_are_context(wire: Wire) -> None:
+    async with served(engine := tape(CALLS)) as at:
+        invented = [*START, Message("assistant", "Got it. Thanks for the context!"), user("Go on.")]
+        await turns(at, wire, invented, 2)
+        await finish(at, engine, segments=1)
+
+
+async def test_tool_calls_taken_out_of_a_turn(wire: Wire) -> None:
+    async with served(engine := tape([f"Look.\n{call}" for call in CALLS])) as at:
+        messages = await turns(at, wire, START, 1)
+        cleared = [*START, replace(messages[2], tool_calls=()), user("Go on.")]
+        await turns(at, wire, cleared, 1)
+        await finish(at, engine, segments=2)
+
+
+async def test_turns_kept_under_a_new_start_keep_their_spelling(wire: Wire) -> None:
+    odd = [spell_oddly(call) for call in CALLS]
+    async with served(engine := tape(odd)) as at:
+        messages = await turns(at, wire, START, 2)
+        await turns(at, wire, [START[0], user("Another question."), *messages[2:]], 1)
+        prompt = engine.samples[-1].prompt_ids
+        for sample in engine.samples[:2]:
+            assert any(prompt[i : i + len(sample.token_ids)] == sample.token_ids for i in range(len(prompt)))
+        await finish(at, engine, segments=2)
+
+
+async def test_of_two_equal_answers_the_newest_is_the_one_that_is_echoed(wire: Wire) -> None:
+    async with served(engine := tape(["Fine.", "Fine.", *CALLS])) as at:
+        await at.ask(wire, START)
+        answer = await at.ask(wire, START)
+        await turns(at, wire, [*START, answer, user("Go on.")], 1)
+        await finish(at, engine, segments=1, lost=(0,))
+
+
+async def test_other_tools_are_another_prompt(wire: Wire) -> None:
+    async with served(engine := tape([spell(call) for call in CALLS])) as at:
+        messages = await turns(at, wire, START, 2)
+        answer = await at.ask(wire, messages, [BASH, replace(BASH, name="other")])
+        assert answer.tool_calls
+        await finish(at, engine, segments=2)
