@@ -49,8 +49,7 @@ class SandboxSettings(Settings):
 
 
 _FORESEEN = {
-    error.__name__
-    for error in (TransferError, GradingStartError, EnvironmentStartTimeoutError, AgentSetupTimeoutError)
+    error.__name__ for error in (TransferError, GradingStartError, EnvironmentStartTimeoutError, AgentSetupTimeoutError)
 }
 
 

@@ -30,6 +30,10 @@ class Trials(Protocol):
         """Where records are kept."""
         ...
 
+    def prepare(self) -> None:
+        """Is called once before a batch: remove what a killed process left behind."""
+        ...
+
     async def run(self, spec: TrialSpec) -> TrialRecord:
         """Run one trial; nothing but a cancellation may come out as an exception."""
         ...
@@ -107,6 +111,7 @@ async def run_trials(
         raise ConfigError(
             f"concurrency {concurrency} with {retries} retries is impossible", "use at least 1 and at least 0"
         )
+    runtime.prepare()
     batch = _Batch(specs, runtime, journal, retries, progress)
     workers = [asyncio.create_task(batch.work()) for _ in range(min(concurrency, len(specs)))]
     try:

@@ -33,6 +33,7 @@ from lego_rl.rollout.live import published
 from lego_rl.rollout.outcome import EngineSeconds, Outcome, PhaseSeconds, TrialRecord
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import RunDirectory, TrialStore
+from lego_rl.sandbox.state import State
 from lego_rl.tasks.task import Task
 
 
@@ -70,6 +71,11 @@ class Runtime:
     def store(self) -> TrialStore:
         """Where records are kept."""
         return self.directory.store
+
+    def prepare(self) -> None:
+        """Remove the processes and files of sandboxes whose owner was killed."""
+        state = State(self.sandbox.state) if self.sandbox.state is not None else State.default()
+        state.reap_stale()
 
     async def run(self, spec: TrialSpec) -> TrialRecord:
         """Run one trial; see `run_trial`."""

@@ -52,6 +52,11 @@ class Trials:
     ran: list[int] = field(default_factory=list)
     running: int = 0
     most: int = 0
+    prepared: int = 0
+
+    def prepare(self) -> None:
+        assert not self.ran
+        self.prepared += 1
 
     async def run(self, spec: TrialSpec) -> TrialRecord:
         self.ran.append(spec.attempt)
@@ -91,6 +96,7 @@ async def test_concurrency_is_used_and_never_exceeded(run: RunDirectory, concurr
     with Journal(run.journal) as journal:
         await run_trials(specs(9), trials, journal, concurrency=concurrency)
     assert sorted(trials.ran) == list(range(9))
+    assert trials.prepared == 1
     assert trials.most == min(concurrency, 9)
 
 
