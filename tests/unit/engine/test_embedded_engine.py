@@ -303,6 +303,8 @@ async def test_closing_fails_unfinished_calls(moe: Reference) -> None:
         ((1,), sampling(max_tokens=1024), 0, "exceed the context of 1024"),
         ((1,), sampling(max_tokens=0), 0, "cannot sample 0 tokens"),
         ((1,), sampling(temperature=-1.0), 0, "temperature -1.0"),
+        ((1,), sampling(temperature=float("nan")), 0, "temperature nan"),
+        ((1,), sampling(seed=-1), 0, "seed -1"),
         ((1, 2), sampling(), 3, "routes_from 3"),
     ],
 )
@@ -332,3 +334,20 @@ async def test_timings_and_counters_add_up(engine: EmbeddedEngine) -> None:
     assert stats.decode_seconds > 0
     assert max(sample.timings.queued for sample in samples) > 0
     assert all(sample.timings.prefill > 0 and sample.timings.decode > 0 for sample in samples)
+
+
+async def test_the_trainer_gets_its_threads_back(moe: Reference) -> None:
+    """torch's number of threads is the process's: the engine's own holds only while it works."""
+    before = torch.get_num_threads()
+    try:
+        with EmbeddedEngine(moe.weights(), options=EngineOptions(threads=1)) as engine:
+            torch.set_num_threads(2)
+            await engine.generate(tokens(10), sampling())
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_other_precisions_are_refused(moe: Reference) -> None:
+    with pytest.raises(ConfigError, match="float16"):
+        EmbeddedEngine(moe.weights(torch.float16))

@@ -31,7 +31,7 @@ def assert_same(found: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("length", [1, 2, 33, 64, 65, 200])
+@pytest.mark.parametrize("length", [1, 2, 24, 25, 200])
 def test_prefill_equals_transformers(moe: Reference, length: int) -> None:
     """Both ways to evaluate the experts: all of them for few tokens, sorted tokens for many."""
     ids = list(tokens(length))
@@ -100,13 +100,14 @@ def test_ragged_batch_equals_one_by_one(moe: Reference, spans: list[tuple[int, i
         np.testing.assert_array_equal(kv.routes[: kv.length], moe.routes(ids))
 
 
-def test_bfloat16_is_close(moe: Reference) -> None:
+@pytest.mark.parametrize("length", [40, 300])
+def test_bfloat16_is_close(moe: Reference, length: int) -> None:
     """Bfloat16 keeps 8 bits: log-probs agree to a few hundredths where the routes do."""
-    ids = list(tokens(40))
-    logits, _ = feed(moe, [ids[:39], ids[39:]], torch.bfloat16)
-    expected = moe.logits(ids)[38:]
+    ids = list(tokens(length))
+    logits, _ = feed(moe, [ids[:-1], ids[-1:]], torch.bfloat16)
+    expected = moe.logits(ids)[-2:]
     correlation = np.corrcoef(torch.log_softmax(logits, -1).flatten(), torch.log_softmax(expected, -1).flatten())
-    assert correlation[0, 1] > 0.999
+    assert correlation[0, 1] > 0.99
 
 
 @pytest.mark.parametrize(

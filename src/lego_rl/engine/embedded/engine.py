@@ -8,11 +8,12 @@ Invariants, beyond those of `Engine`:
   survives.
 - A seed fixes a call's tokens whatever else runs, as far as floating point allows (see `drawing`).
 
-The thread of the engine and the event loop share the interpreter's lock: what blocks the loop slows sampling.
+The thread of the engine and the event loop share the interpreter's lock: what keeps the loop busy slows sampling.
 """
 
 import asyncio
 import itertools
+import math
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -50,6 +51,7 @@ class EmbeddedEngine:
     ) -> None:
         options = options or EngineOptions()
         _check_options(options)
+        _check_dtype(weights.dtype)
         self._geometry = weights.geometry
         self._dtype, self._device = weights.dtype, weights.device
         self._seeds = np.random.default_rng(seed)
@@ -182,10 +184,10 @@ class EmbeddedEngine:
                 f"a prompt needs at least one id and only ids below {g.vocab}, the policy's vocabulary",
                 "use the tokenizer of the policy's own directory",
             )
-        if sampling.max_tokens < 1 or sampling.temperature < 0:
+        if sampling.max_tokens < 1 or not 0 <= sampling.temperature < math.inf or (sampling.seed or 0) < 0:
             raise ConfigError(
-                f"cannot sample {sampling.max_tokens} tokens at temperature {sampling.temperature}",
-                "ask for at least one token, at a temperature of 0 or more",
+                f"cannot sample {sampling.max_tokens} tokens, temperature {sampling.temperature}, seed {sampling.seed}",
+                "ask for at least one token, at a temperature and with a seed of 0 or more",
             )
         if len(prompt) + sampling.max_tokens > g.context:
             raise ConfigError(
@@ -197,6 +199,11 @@ class EmbeddedEngine:
                 f"routes_from {routes_from} lies outside a prompt of {len(prompt)} ids",
                 "pass how many leading positions already have their routes",
             )
+
+
+def _check_dtype(dtype: torch.dtype) -> None:
+    if dtype not in (torch.float32, torch.bfloat16):
+        raise ConfigError(f"the embedded engine does not compute in {dtype}", "use float32 or bfloat16")
 
 
 def _check_options(options: EngineOptions) -> None:

@@ -9,6 +9,7 @@ sequences one by one, each at its exact length, so nothing is padded. At a few m
 the number of operator calls, which is why projections that share an input are fused and all experts are one product.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,12 +17,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lego_rl.engine.embedded.attention import Lane, attend
 from lego_rl.engine.embedded.geometry import Geometry
 from lego_rl.engine.embedded.kv import KvBuffer
-from lego_rl.engine.embedded.weights import ExpertMlp, LayerWeights, Weights
+from lego_rl.engine.embedded.weights import ExpertMlp, Weights
 
-_DENSE_EXPERTS_MAX_TOKENS = 64
-"""Up to here every expert computes every token in one product; beyond, tokens are sorted by expert."""
+_ALL_EXPERTS_MAX_TOKENS = {torch.float32: 24, torch.bfloat16: 256}
+"""Up to here every expert computes every token in one product; beyond, tokens are sorted by expert. The two cost the
+same about here for 8 experts on a CPU, where small bfloat16 products are slow."""
 
 
 @dataclass(frozen=True)
@@ -52,27 +55,6 @@ class Rotary:
         self.sin = torch.cat([-angles.sin(), angles.sin()], -1).unsqueeze(1).to(device, dtype)
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """What attention needs in every layer: the spans' places and the rotation of each row."""
-
-    geometry: Geometry
-    places: Sequence["_Place"]
-    cos: Tensor
-    sin: Tensor
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a span lies: rows of the flat axis, positions of its sequence, and the mask of its attention."""
-
-    rows: slice
-    start: int
-    end: int
-    kv: KvBuffer
-    mask: Tensor | None
-
-
 def forward(weights: Weights, rotary: Rotary, spans: Sequence[Span]) -> Tensor:
     """Feed the next tokens of some sequences and append to their states.
 
@@ -86,13 +68,13 @@ def forward(weights: Weights, rotary: Rotary, spans: Sequence[Span]) -> Tensor:
     """
     g, device = weights.geometry, weights.device
     token_ids = torch.tensor([token for span in spans for token in span.token_ids], device=device)
-    places = _place(g, spans, weights.dtype, device)
-    positions = torch.cat([torch.arange(place.start, place.end) for place in places]).to(device)
-    batch = _Batch(g, places, rotary.cos[positions], rotary.sin[positions])
+    lanes = [Lane(g, span.kv, len(span.token_ids)) for span in spans]
+    positions = torch.tensor([at for lane in lanes for at in range(lane.start, lane.end)], device=device)
+    rotation = rotary.cos[positions], rotary.sin[positions]
     hidden = F.embedding(token_ids, weights.embedding)
     routes: list[Tensor] = []
     for number, layer in enumerate(weights.layers):
-        hidden = _attention(batch, number, layer, hidden)
+        hidden = _attention(weights, number, hidden, rotation, lanes)
         normed = F.rms_norm(hidden, (g.hidden,), layer.post_norm, g.eps)
         if isinstance(layer.mlp, ExpertMlp):
             gates, chosen = _route(g, layer.mlp, normed)
@@ -101,59 +83,25 @@ def forward(weights: Weights, rotary: Rotary, spans: Sequence[Span]) -> Tensor:
         else:
             gate, up = F.linear(normed, layer.mlp.gate_up).chunk(2, -1)
             hidden = torch.addmm(hidden, F.silu(gate).mul_(up), layer.mlp.down.t())
-    _append(places, routes)
-    last = [place.rows.stop - 1 for place, span in zip(places, spans, strict=True) if span.wants_logits]
+    _append(lanes, routes)
+    ends = itertools.accumulate(lane.count for lane in lanes)
+    last = [end - 1 for end, span in zip(ends, spans, strict=True) if span.wants_logits]
     normed = F.rms_norm(hidden[last], (g.hidden,), weights.norm, g.eps)
     return F.linear(normed, weights.head).float()
 
 
-def _place(g: Geometry, spans: Sequence[Span], dtype: torch.dtype, device: torch.device) -> list[_Place]:
-    places: list[_Place] = []
-    row = 0
-    for span in spans:
-        count, start = len(span.token_ids), span.kv.length
-        span.kv.reserve(start + count)
-        mask = None
-        if count > 1:
-            mask = torch.full((count, start + count), -torch.inf, dtype=dtype, device=device).triu_(start + 1)
-            mask = mask.repeat(g.heads // g.kv_heads, 1)
-        places.append(_Place(slice(row, row + count), start, start + count, span.kv, mask))
-        row += count
-    return places
-
-
-def _attention(batch: _Batch, number: int, layer: LayerWeights, hidden: Tensor) -> Tensor:
+def _attention(
+    weights: Weights, number: int, hidden: Tensor, rotation: tuple[Tensor, Tensor], lanes: list[Lane]
+) -> Tensor:
     """Causal grouped-query attention with its residual: ``[T, hidden] -> [T, hidden]``."""
-    g = batch.geometry
+    g, layer = weights.geometry, weights.layers[number]
+    cos, sin = rotation
     normed = F.rms_norm(hidden, (g.hidden,), layer.input_norm, g.eps)
     qkv = F.linear(normed, layer.qkv).view(-1, g.heads + 2 * g.kv_heads, g.head_dim)
     rotated = qkv[:, : g.heads + g.kv_heads]
     unit = F.rms_norm(rotated, (g.head_dim,), None, g.eps).mul_(layer.qk_norm)
-    torch.addcmul(unit * batch.cos, unit.roll(g.head_dim // 2, -1), batch.sin, out=rotated)
-    mixed = torch.empty((len(hidden), g.heads * g.head_dim), dtype=hidden.dtype, device=hidden.device)
-    for place in batch.places:
-        _attend(g, place, number, qkv[place.rows], mixed[place.rows])
-    return torch.addmm(hidden, mixed, layer.out.t())
-
-
-def _attend(g: Geometry, place: _Place, number: int, qkv: Tensor, mixed: Tensor) -> None:
-    """Attention of one sequence; writes ``[n, heads head_dim]`` to `mixed`.
-
-    The query heads that share a key head are laid along the query axis, so keys are read once a group.
-    """
-    state = place.kv.layers[number]
-    state[:, place.start : place.end] = qkv[:, g.heads :].transpose(0, 1)
-    count, group = len(qkv), g.heads // g.kv_heads
-    query = qkv[:, : g.heads].view(count, g.kv_heads, group, g.head_dim).permute(1, 2, 0, 3)
-    attended = F.scaled_dot_product_attention(
-        query.reshape(1, g.kv_heads, group * count, g.head_dim),
-        state[None, : g.kv_heads, : place.end],
-        state[None, g.kv_heads :, : place.end],
-        attn_mask=place.mask,
-    )
-    mixed.view(count, g.kv_heads, group, g.head_dim).copy_(
-        attended.view(g.kv_heads, group, count, g.head_dim).permute(2, 0, 1, 3)
-    )
+    torch.addcmul(unit * cos, unit.roll(g.head_dim // 2, -1), sin, out=rotated)
+    return torch.addmm(hidden, attend(g, lanes, number, qkv), layer.out.t())
 
 
 def _route(g: Geometry, mlp: ExpertMlp, normed: Tensor) -> tuple[Tensor, Tensor]:
@@ -167,7 +115,7 @@ def _route(g: Geometry, mlp: ExpertMlp, normed: Tensor) -> tuple[Tensor, Tensor]
 
 def _experts(mlp: ExpertMlp, hidden: Tensor, normed: Tensor, gates: Tensor, chosen: Tensor) -> Tensor:
     """The mixture with its residual: ``[T, hidden] -> [T, hidden]``."""
-    if len(normed) <= _DENSE_EXPERTS_MAX_TOKENS:
+    if len(normed) <= _ALL_EXPERTS_MAX_TOKENS[normed.dtype]:
         return _all_experts(mlp, hidden, normed, gates, chosen)
     return _sorted_experts(mlp, hidden, normed, gates, chosen)
 
@@ -193,9 +141,12 @@ def _sorted_experts(mlp: ExpertMlp, hidden: Tensor, normed: Tensor, gates: Tenso
     return hidden.index_add(0, token, torch.cat(outputs).mul_(gates.flatten()[order].unsqueeze(-1)))
 
 
-def _append(places: Sequence[_Place], routes: list[Tensor]) -> None:
+def _append(lanes: Sequence[Lane], routes: list[Tensor]) -> None:
+    """Note the routes of the fed tokens, and that their positions are computed."""
     rows = torch.stack(routes, 1).to(torch.uint8).cpu().numpy() if routes else None
-    for place in places:
+    row = 0
+    for lane in lanes:
         if rows is not None:
-            place.kv.routes[place.start : place.end] = rows[place.rows]
-        place.kv.length = place.end
+            lane.kv.routes[lane.start : lane.end] = rows[row : row + lane.count]
+        lane.kv.length = lane.end
+        row += lane.count

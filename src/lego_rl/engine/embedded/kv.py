@@ -19,7 +19,7 @@ class KvBuffer:
 
     Attributes:
         length: Positions that are computed.
-        layers: For each decoder layer ``[2 kv_heads, capacity, head_dim]``: the key heads, then the value heads.
+        storage: ``[layers, 2 kv_heads, capacity, head_dim]``: the key heads, then the value heads.
         routes: ``[capacity, routed_layers, top_k]`` uint8.
     """
 
@@ -27,7 +27,6 @@ class KvBuffer:
         self._geometry = geometry
         self.length = 0
         self.storage = self._allocate(dtype, device, capacity)
-        self.layers = self.storage.unbind(0)
         self.routes: NDArray[np.uint8] = np.empty((capacity, geometry.routed_layers, geometry.top_k), np.uint8)
 
     def _allocate(self, dtype: torch.dtype, device: torch.device, capacity: int) -> Tensor:
@@ -44,4 +43,4 @@ class KvBuffer:
         storage[:, :, : self.length] = self.storage[:, :, : self.length]
         routes = np.empty((capacity, *self.routes.shape[1:]), np.uint8)
         routes[: self.length] = self.routes[: self.length]
-        self.storage, self.layers, self.routes = storage, storage.unbind(0), routes
+        self.storage, self.routes = storage, routes

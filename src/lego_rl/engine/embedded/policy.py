@@ -67,7 +67,8 @@ def save_policy(
     Raises:
         ConfigError: `state` does not fit `config`, or the result is no policy directory.
     """
-    module = _AUTO.from_config(config, dtype=dtype)
+    with torch.random.fork_rng(devices=[]):  # the random weights that are replaced at once are no draw of the run
+        module = _AUTO.from_config(config, dtype=dtype)
     try:
         module.load_state_dict(dict(state), strict=True)
     except RuntimeError as error:

@@ -68,14 +68,6 @@ class PrefixCache:
         """Blocks held."""
         return len(self._index)
 
-    @property
-    def bytes_reserved(self) -> int:
-        """Bytes of keys, values and routes that the pool may come to use."""
-        return self._blocks.numel() * self._blocks.element_size() + self._routes.nbytes
-
-    def __contains__(self, key: bytes) -> bool:
-        return key in self._index
-
     def restore(self, keys: Sequence[bytes], kv: KvBuffer) -> int:
         """Append to `kv` the blocks that continue it.
 

@@ -30,8 +30,11 @@ class EngineOptions:
         max_running: Calls decoded together; further calls wait.
         prefill_tokens: Most prompt tokens a step feeds beside the decoding calls. Larger prefills faster and makes
             running calls wait longer.
-        cache_tokens: Tokens the prefix cache has room for; 0 shares nothing.
-        threads: Threads of one operator on the CPU. At demo sizes one is fastest unless the machine is idle.
+        cache_tokens: Tokens the prefix cache has room for; 0 shares nothing. A token takes
+            ``2 layers kv_heads head_dim`` numbers, and the whole room is reserved at once.
+        threads: Threads of one operator on the CPU. At demo sizes one is fastest unless the machine is idle. torch has
+            one number for the whole process: this one holds while the engine has calls, and what was set before comes
+            back when it is idle.
     """
 
     max_running: int = 16
@@ -93,7 +96,7 @@ class Stepper:
             call.admit(self._new_state(call), self._serial)
         planned = self.schedule.plan()
         prefilled = sum(len(span.token_ids) for call, span in planned if not call.decoding)
-        finished = 0
+        finished: list[tuple[Call, Sample]] = []
         if planned:
             logits = forward(self.weights, self._rotary, [span for _, span in planned])
             self._store_prefixes(planned)
@@ -104,7 +107,7 @@ class Stepper:
         was = self._totals
         self._totals = replace(
             was,
-            calls_finished=was.calls_finished + finished,
+            calls_finished=was.calls_finished + len(finished),
             calls_aborted=was.calls_aborted + aborted,
             prefilled_tokens=was.prefilled_tokens + prefilled,
             sampled_tokens=was.sampled_tokens + sum(span.wants_logits for _, span in planned),
@@ -114,6 +117,8 @@ class Stepper:
             prefill_seconds=was.prefill_seconds + (seconds if prefilled else 0.0),
             decode_seconds=was.decode_seconds + (0.0 if prefilled else seconds),
         )
+        for call, sample in finished:
+            self._answer(call, sample)
 
     def _new_state(self, call: Call) -> KvBuffer:
         room = len(call.prompt_ids) + min(call.sampling.max_tokens, _FIRST_RESERVE)
@@ -124,17 +129,18 @@ class Stepper:
             if not call.decoding and call.keys is not None and call.kv is not None:
                 self._cache.store(call.keys.of(call.prompt_ids)[: call.kv.length // BLOCK_TOKENS], call.kv)
 
-    def _take(self, drawing: Sequence[Call], token_ids: Sequence[int], logprobs: Sequence[float]) -> int:
-        finished: list[Call] = []
+    def _take(
+        self, drawing: Sequence[Call], token_ids: Sequence[int], logprobs: Sequence[float]
+    ) -> list[tuple[Call, Sample]]:
+        """Append the drawn tokens; returns the calls that end with them."""
+        finished: list[tuple[Call, Sample]] = []
         for call, token_id, logprob in zip(drawing, token_ids, logprobs, strict=True):
             if not math.isfinite(logprob):
                 raise EngineError(f"the policy's logits are not finite under weight version {self.version}")
             reason = call.take(token_id, logprob, self.version)
             if reason is not None:
-                finished.append(call)
-                self._answer(call, call.sample(reason))
+                finished.append((call, call.sample(reason)))
+                self.schedule.running.remove(call)
                 if call.keys is not None and call.kv is not None:
                     self._cache.store(call.keys.of(call.fed_ids()), call.kv)
-        if finished:
-            self.schedule.running = [call for call in self.schedule.running if call not in finished]
-        return len(finished)
+        return finished

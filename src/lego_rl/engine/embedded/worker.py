@@ -8,6 +8,7 @@ unhealthy for good: every call, present and future, fails with the cause, and no
 import contextlib
 import threading
 from asyncio import AbstractEventLoop, Future
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -49,7 +50,8 @@ class Worker:
     def __init__(self, weights: Weights, version: int, options: EngineOptions) -> None:
         self._stepper = Stepper(weights, version, options, _answer)
         self._threads = options.threads
-        self._inbox: list[Call | WeightChange] = []
+        self._threads_of_others = torch.get_num_threads()
+        self._inbox: deque[Call | WeightChange] = deque()
         self._wakeup = threading.Condition()
         self._closing = False
         self._failure: EngineError | None = None
@@ -102,7 +104,6 @@ class Worker:
         self._thread.join()
 
     def _run(self) -> None:
-        torch.set_num_threads(self._threads)
         try:
             with torch.inference_mode():
                 while self._collect():
@@ -111,31 +112,43 @@ class Worker:
             self._fail(EngineError(f"the engine stopped: {type(error).__name__}: {error}"), error)
         else:
             self._fail(EngineError("the engine is closed"), None)
+        torch.set_num_threads(self._threads_of_others)
 
     def _collect(self) -> bool:
         """Empty the inbox, sleeping while there is nothing to do; false when it is time to end."""
-        schedule = self._stepper.schedule
         with self._wakeup:
-            while not self._inbox and not self._closing and not schedule.running and not schedule.waiting:
-                self._wakeup.wait()
-            items, self._inbox = self._inbox, []
-            if self._closing:
-                self._inbox = items
-                return False
-        for item in items:
-            if isinstance(item, Call):
-                schedule.waiting.append(item)
-            else:
-                self._stepper.load(item.weights, item.version)
-                _post(item.loop, _set_result, item.future, None)
-        return True
+            self._sleep()
+            while self._inbox and not self._closing:
+                self._accept(self._inbox[0])
+                self._inbox.popleft()
+            return not self._closing
+
+    def _sleep(self) -> None:
+        if not self._idle():
+            return
+        torch.set_num_threads(self._threads_of_others)
+        while self._idle():
+            self._wakeup.wait()
+        self._threads_of_others = torch.get_num_threads()
+        torch.set_num_threads(self._threads)
+
+    def _idle(self) -> bool:
+        schedule = self._stepper.schedule
+        return not (self._inbox or self._closing or schedule.running or schedule.waiting)
+
+    def _accept(self, item: Call | WeightChange) -> None:
+        if isinstance(item, Call):
+            self._stepper.schedule.waiting.append(item)
+        else:
+            self._stepper.load(item.weights, item.version)
+            _post(item.loop, _set_result, item.future, None)
 
     def _fail(self, failure: EngineError, cause: Exception | None) -> None:
         failure.__cause__ = cause
         with self._wakeup:
             self._failure = failure
             items: list[Call | WeightChange] = [*self._inbox, *self._stepper.schedule]
-            self._inbox = []
+            self._inbox.clear()
         for item in items:
             error = EngineError(str(failure))
             error.__cause__ = failure
