@@ -39,7 +39,7 @@ class Responder:
         """Answer a request for a completion."""
         try:
             asked = dialect.read(await _body(http), http.headers)
-            exchange = session.admit(asked.request)
+            exchange = await session.admit(asked.request)
             work = asyncio.ensure_future(exchange.answer())
             try:
                 return await self._respond(http, dialect, asked, exchange, work)
@@ -52,7 +52,7 @@ class Responder:
         """Answer a request for the number of prompt tokens."""
         try:
             asked = dialect.read(await _body(http), http.headers)
-            return web.json_response(dialect.count(session.count(asked.request)))
+            return web.json_response(dialect.count(await session.count(asked.request)))
         except _UNANSWERED as error:
             return _failed(dialect, error)
 

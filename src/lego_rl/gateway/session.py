@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lego_rl.engine.protocol import Engine, EngineError, Sampling
 from lego_rl.errors import CaptureError
@@ -26,6 +27,7 @@ from lego_rl.gateway.tree import Call, Position, Request, TokenTree
 from lego_rl.gateway.turn import read_turn
 from lego_rl.messages import Message
 
+_LARGE_CHARACTERS = 200_000
 _FAREWELL = "The budget of this session is used up. This is the end of the session."
 
 
@@ -134,7 +136,7 @@ class Session:
         self._parser = parser
         self._temperature = temperature
         self._seed = seed
-        self._tree = TokenTree(template)
+        self._tree = TokenTree()
         self._flights: dict[Call, Exchange] = {}
         self._asked: Counter[bytes] = Counter()
         self._refused: Counter[str] = Counter()
@@ -144,7 +146,7 @@ class Session:
         self._fault: CaptureError | None = None
         self._closed = False
 
-    def admit(self, request: Request) -> Exchange:
+    async def admit(self, request: Request) -> Exchange:
         """Take a request: render it, and start the model call unless a budget is used up.
 
         Raises:
@@ -157,16 +159,16 @@ class Session:
             raise self._fault
         if self._deadline is None:
             self._deadline = time.monotonic() + self.budget.wall_clock_sec
-        position = self._tree.locate(request)
-        exchange = Exchange(position.prompt_length)
+        position, context_ids = await self._place(request)
+        exchange = Exchange((position.parent.length if position.parent else 0) + len(context_ids))
         used_up = self._used_up()
         if used_up is not None:
             exchange.start(asyncio.ensure_future(self._farewell(used_up, exchange)), None)
             return exchange
-        if position.prompt_length >= self.budget.context_tokens:
+        if exchange.prompt_tokens >= self.budget.context_tokens:
             self._end("context")
-            raise ContextOverflow(position.prompt_length, self.budget.context_tokens)
-        call = self._tree.begin(position, role_of(position, self._tree.roots))
+            raise ContextOverflow(exchange.prompt_tokens, self.budget.context_tokens)
+        call = self._tree.begin(position, context_ids, role_of(position, self._tree.roots))
         task = asyncio.ensure_future(self._sample(call, position, request, exchange))
         task.add_done_callback(lambda done: self._landed(done, call))
         exchange.start(task, call)
@@ -177,13 +179,14 @@ class Session:
         self._flights[call] = exchange
         return exchange
 
-    def count(self, request: Request) -> int:
+    async def count(self, request: Request) -> int:
         """Prompt tokens that `request` would have.
 
         Raises:
             TemplateError: The template refuses the conversation.
         """
-        return self._tree.locate(request).prompt_length
+        position, context_ids = await self._place(request)
+        return (position.parent.length if position.parent else 0) + len(context_ids)
 
     def close(self) -> Trajectory:
         """End the session: abort what is in flight and build what was captured.
@@ -197,6 +200,13 @@ class Session:
         if self._fault is not None:
             raise self._fault
         return trajectory_of(self._tree, self._budget_hit, self._refused)
+
+    async def _place(self, request: Request) -> tuple[Position, NDArray[np.int32]]:
+        """Where a request stands, and its new prompt ids; a large text must not hold up the other trials."""
+        position = self._tree.locate(request)
+        if position.new_characters < _LARGE_CHARACTERS:
+            return position, position.render(self._template)
+        return position, await asyncio.to_thread(position.render, self._template)
 
     def _used_up(self) -> str | None:
         if self._closed:

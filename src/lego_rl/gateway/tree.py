@@ -9,7 +9,7 @@ trial costs memory in proportion to its tokens, however often its history was se
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,28 +108,50 @@ class Call:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a request stands in the tree: the last call it echoes, and the messages after that call's answer."""
+    """Where a request stands in the tree.
+
+    Attributes:
+        parent: The last call whose answer it echoes.
+        request: Tools, lane and the messages after that answer.
+        reused: Calls whose answers are among these messages, though not in this branch.
+        blocks: The messages before, between and after the answers of `reused`.
+    """
 
     parent: Call | None
     request: Request
-    context_ids: NDArray[np.int32]
-    echoed: tuple[Call, ...]
+    reused: tuple[Call, ...]
+    blocks: tuple[tuple[Message, ...], ...]
 
     @property
-    def prompt_length(self) -> int:
-        """Tokens of the whole prompt."""
-        return (self.parent.length if self.parent else 0) + len(self.context_ids)
+    def new_characters(self) -> int:
+        """Characters of content that have to be rendered; a measure of the work, no more."""
+        return sum(len(message.content) for message in self.request.messages)
+
+    def render(self, template: ChatTemplate) -> NDArray[np.int32]:
+        """``[C]`` int32 prompt ids after the parent's answer. Reads nothing that changes, so any thread may do it.
+
+        Raises:
+            TemplateError: The template refuses the conversation.
+        """
+        ids: list[int] = []
+        after = None if self.parent is None else int(self.parent.answered().token_ids[-1])
+        for block, sampled in zip(self.blocks, (*self.reused, None), strict=True):
+            ids += self._render(template, block, after)
+            if sampled is not None:
+                ids += sampled.answered().token_ids.tolist()
+                after = ids[-1]
+        return np.array(ids, np.int32)
+
+    def _render(self, template: ChatTemplate, block: Sequence[Message], after: int | None) -> list[int]:
+        if after is None:
+            return template.opening(block, self.request.tools)
+        return template.continuation(block, after=after)
 
 
 class TokenTree:
-    """All calls of one trial.
+    """All calls of one trial."""
 
-    Args:
-        template: Renders what is new.
-    """
-
-    def __init__(self, template: ChatTemplate) -> None:
-        self._template = template
+    def __init__(self) -> None:
         self._roots: list[Call] = []
         self._by_anchor: defaultdict[str, list[Call]] = defaultdict(list)
         self._begun = 0
@@ -137,30 +159,27 @@ class TokenTree:
         """Answered calls, in the order of their start."""
 
     def locate(self, request: Request) -> Position:
-        """Find what a request continues, and render the rest.
-
-        Raises:
-            TemplateError: The template refuses the conversation.
-        """
+        """Find what a request continues."""
         parent, used = self._longest_match(request)
-        rest = request.messages[used:]
-        blocks, reused = self._blocks(rest, request.tools)
-        ids: list[int] = []
-        after = int(parent.recording.token_ids[-1]) if parent and parent.recording else None
-        for block, sampled in zip(blocks, [*reused, None], strict=True):
-            ids += self._render(block, request.tools, after)
-            if sampled is not None and sampled.recording is not None:
-                ids += sampled.recording.token_ids.tolist()
-                after = ids[-1]
-        echoed = (*(parent.chain() if parent else ()), *reused)
-        return Position(parent, Request(rest, request.tools, request.lane), np.array(ids, np.int32), echoed)
+        rest = replace(request, messages=request.messages[used:])
+        blocks: list[list[Message]] = [[]]
+        reused: list[Call] = []
+        for message in rest.messages:
+            call = self._sampled(message, request.tools) if message.role == "assistant" else None
+            if call is None:
+                blocks[-1].append(message)
+            else:
+                reused.append(call)
+                blocks.append([])
+        return Position(parent, rest, tuple(reused), tuple(map(tuple, blocks)))
 
-    def begin(self, position: Position, role: CallRole) -> Call:
+    def begin(self, position: Position, context_ids: NDArray[np.int32], role: CallRole) -> Call:
         """Add the call of a request; it has to be finished by `finish` or `discard`."""
-        for call in position.echoed:
-            call.echoed = True
         parent = position.parent
-        call = Call(self._begun, parent, position.request, position.context_ids, position.prompt_length, role)
+        for call in (*(parent.chain() if parent else ()), *position.reused):
+            call.echoed = True
+        prompt_length = (parent.length if parent else 0) + len(context_ids)
+        call = Call(self._begun, parent, position.request, context_ids, prompt_length, role)
         self._begun += 1
         self._siblings(parent).append(call)
         return call
@@ -214,30 +233,13 @@ class TokenTree:
             else:
                 return parent, used
 
-    def _blocks(self, rest: Sequence[Message], tools: Sequence[Tool]) -> tuple[list[list[Message]], list[Call]]:
-        """Split messages at turns that were sampled in another branch: their ids are reused as context, as they are."""
-        blocks: list[list[Message]] = [[]]
-        reused: list[Call] = []
-        for message in rest:
-            call = self._sampled(message, tools) if message.role == "assistant" else None
-            if call is None:
-                blocks[-1].append(message)
-            else:
-                reused.append(call)
-                blocks.append([])
-        return blocks, reused
-
     def _sampled(self, message: Message, tools: Sequence[Tool]) -> Call | None:
+        """The call of any branch that sampled this turn: as context, it keeps the ids it was sampled with."""
         for anchor in _anchors(message):
             for call in reversed(self._by_anchor.get(anchor, ())):
                 if call.turn and same_message(call.turn.message, message, tools):
                     return call
         return None
-
-    def _render(self, block: Sequence[Message], tools: Sequence[Tool], after: int | None) -> list[int]:
-        if after is None:
-            return self._template.opening(block, tools)
-        return self._template.continuation(block, after=after)
 
 
 def _anchors(message: Message) -> list[str]:

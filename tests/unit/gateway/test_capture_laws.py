@@ -103,7 +103,7 @@ class Conversations(RuleBasedStateMachine):
         self.replies.append(Reply(replies[kind]))
 
     async def ask(self, talk: Talk) -> Sampled:
-        exchange = self.session.admit(Request(tuple(talk.messages), (BASH,), talk.lane))
+        exchange = await self.session.admit(Request(tuple(talk.messages), (BASH,), talk.lane))
         self.note_echoes(talk)
         answer = await exchange.answer()
         exchange.written()

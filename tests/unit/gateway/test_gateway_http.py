@@ -1,40 +1,15 @@
-"""The official client libraries against a real server on a real socket."""
+"""The official client libraries against a real server on a real socket: the same conversation, the same segments."""
 
-import contextlib
 import json
-import socket
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 import anthropic
 import openai
-from gateway_kit import BASH, Tape, call_text, chat_template, spell_oddly, tape
+import pytest
+from gateway_kit import BASH, call_text, spell_oddly, tape
+from wires import served
 
 from lego_rl.gateway.budget import Budget
-from lego_rl.gateway.server import Gateway
-from lego_rl.gateway.session import Session
-from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.gateway.trajectory import Trajectory
-
-
-@dataclass
-class Served:
-    gateway: Gateway
-    session: Session
-    url: str
-
-
-@contextlib.asynccontextmanager
-async def served(engine: Tape, budget: Budget | None = None, ping_seconds: float = 3.0) -> AsyncIterator[Served]:
-    gateway = Gateway(engine, chat_template(), tool_call_parser("qwen3_coder"), ping_seconds=ping_seconds)
-    session = gateway.open(budget or Budget(), temperature=1.0, seed=5)
-    sock = socket.create_server(("127.0.0.1", 0))
-    listener = await gateway.serve(sock, session)
-    try:
-        yield Served(gateway, session, f"http://127.0.0.1:{sock.getsockname()[1]}{session.path}")
-    finally:
-        await listener.close()
-
 
 LS, CAT = {"command": "ls"}, {"command": "cat a.py", "timeout": 5}
 TALK = [call_text("bash", LS), "Now the file.\n" + call_text("bash", CAT), spell_oddly("Done: it adds.")]
@@ -118,9 +93,9 @@ async def test_the_same_conversation_gives_the_same_segments_in_every_dialect() 
     for talk in (talk_anthropic, talk_openai):
         for stream in (False, True):
             engine = tape(TALK)
-            async with served(engine) as at:
+            async with served(engine, seed=5) as at:
                 await talk(at.url, stream=stream)
-                trajectory = await at.gateway.close(at.session)
+                trajectory = await at.close()
             found.append(raw(trajectory))
             assert trajectory.accounting.trainable_tokens == sum(len(sample.token_ids) for sample in engine.samples)
             assert trajectory.accounting.delivered_fraction == 1.0
@@ -129,3 +104,37 @@ async def test_the_same_conversation_gives_the_same_segments_in_every_dialect() 
             last = engine.samples[-1]
             assert segment.token_ids.tolist() == [*last.prompt_ids, *last.token_ids]
     assert found[0] == found[1] == found[2] == found[3]
+
+
+async def test_official_clients_list_models_and_count_tokens() -> None:
+    async with served(tape([])) as at:
+        async with openai.AsyncOpenAI(base_url=f"{at.url}/v1", api_key="x") as client:
+            assert [model.id async for model in client.models.list()] == ["policy"]
+        async with anthropic.AsyncAnthropic(base_url=at.url, api_key="x") as client:
+            assert [model.id async for model in client.models.list()] == ["policy"]
+            counted = await client.messages.count_tokens(
+                model="policy", messages=[{"role": "user", "content": "Hello"}]
+            )
+            assert counted.input_tokens > 0
+        trajectory = await at.close()
+        assert trajectory.accounting.calls == 0
+        assert trajectory.segments == ()
+
+
+async def test_official_clients_see_their_own_errors() -> None:
+    budget = Budget(context_tokens=20)
+    async with served(tape([]), budget) as at:
+        async with openai.AsyncOpenAI(base_url=f"{at.url}/v1", api_key="x", max_retries=0) as client:
+            with pytest.raises(openai.BadRequestError) as openai_error:
+                await client.chat.completions.create(
+                    model="policy", messages=[{"role": "user", "content": "long " * 99}]
+                )
+        assert openai_error.value.code == "context_length_exceeded"
+        async with anthropic.AsyncAnthropic(base_url=at.url, api_key="x", max_retries=0) as client:
+            with pytest.raises(anthropic.BadRequestError, match=r"prompt is too long: [0-9]+ tokens > 20 maximum"):
+                await client.messages.create(
+                    model="policy", max_tokens=9, messages=[{"role": "user", "content": "long " * 99}]
+                )
+        accounting = (await at.close()).accounting
+        assert accounting.budget_hit == "context"
+        assert accounting.refused == {"context": 2}

@@ -1,6 +1,7 @@
 """A harness's side of each wire format: neutral messages to a request body, and an answer back."""
 
 import contextlib
+import io
 import json
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -125,7 +126,8 @@ class Served:
     client: aiohttp.ClientSession
 
     async def post(self, wire: Wire, body: Json, path: str | None = None) -> aiohttp.ClientResponse:
-        return await self.client.post(self.url + (path or wire.path), json=body)
+        data = io.BytesIO(json.dumps(body).encode())
+        return await self.client.post(self.url + (path or wire.path), data=data)
 
     async def ask(self, wire: Wire, messages: Sequence[Message], tools: Sequence[Tool] = (BASH,)) -> Message:
         response = await self.post(wire, wire.body(messages, tools))
