@@ -11,7 +11,8 @@ The folder is a run directory (`lego_rl.rollout.store`) with the tasks beside th
 import argparse
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from pydantic import Field
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from lego_rl.engine.scripted import ScriptedEngine
+from lego_rl.errors import ConfigError
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.template import ChatTemplate
@@ -26,6 +28,7 @@ from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.gateway.trajectory import Segment
 from lego_rl.harness import registry
 from lego_rl.harness.base import OptionValue
+from lego_rl.rollout.harbor_trial import SandboxSettings
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.runner import Progress as Event
@@ -68,18 +71,31 @@ class CaptureSettings(Settings):
 
 
 @dataclass(frozen=True)
-class _Capture:
-    """The parts of one capture."""
+class Capture:
+    """The parts of one capture.
+
+    Attributes:
+        settings: What is demonstrated.
+        directory: Where it is kept.
+    """
 
     settings: CaptureSettings
     directory: RunDirectory
-    tasks: list[BugTask] = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def tasks(self) -> list[BugTask]:
+        """One task a demonstration, the families in turn; their issues differ."""
         families = [family.name for family in families_of("warm")]
         places = (divmod(number, len(families)) for number in range(self.settings.count))
         tasks = [generate(self.settings.seed, families[family], index, "warm") for index, family in places]
-        object.__setattr__(self, "tasks", tasks)
+        if len({task.instruction for task in tasks}) < len(tasks):
+            raise ConfigError(f"seed {self.settings.seed} gives two tasks with one issue", "use another seed")
+        return tasks
+
+    def demonstrators(self) -> list[Demonstrator]:
+        """Whoever demonstrates each task."""
+        tools = toolset(self.settings.harness)
+        return [Demonstrator(task, tools, self.settings.rates, self.settings.seed) for task in self.tasks]
 
     def specs(self) -> list[TrialSpec]:
         """One trial a task; its folder is written where it is missing."""
@@ -89,17 +105,17 @@ class _Capture:
     def runtime(self) -> Runtime:
         """The real harness, with demonstrators as its policy."""
         settings = self.settings
-        tools = toolset(settings.harness)
-        demonstrators = {
-            task.instruction: Demonstrator(task, tools, settings.rates, settings.seed) for task in self.tasks
-        }
-        engine = ScriptedEngine(DemonstrationScript(settings.policy, demonstrators))
+        issues = [task.instruction for task in self.tasks]
+        script = DemonstrationScript(settings.policy, dict(zip(issues, self.demonstrators(), strict=True)))
+        engine = ScriptedEngine(script)
         gateway = Gateway(engine, ChatTemplate.load(settings.policy), tool_call_parser("qwen3_coder"))
         return Runtime(
             gateway=gateway,
             harness=registry.make(settings.harness, self._options()),
             bundle=registry.load(settings.harness),
             directory=self.directory,
+            # Thousands of work trees that are used once: not into the user's cache.
+            sandbox=SandboxSettings(state=self.directory.path / "sandbox"),
         )
 
     def _spec(self, task: BugTask, folder: Path) -> TrialSpec:
@@ -135,7 +151,7 @@ async def capture(settings: CaptureSettings, out: Path, progress: Callable[[Even
         RunError: Another process captures into `out`, or trials fail for reasons that are not theirs.
     """
     directory = RunDirectory.make(out)
-    parts = _Capture(settings, directory)
+    parts = Capture(settings, directory)
     with Journal(directory.journal) as journal:
         return await run_trials(
             parts.specs(), parts.runtime(), journal, concurrency=settings.concurrency, progress=progress

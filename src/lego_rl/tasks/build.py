@@ -128,14 +128,35 @@ def build_pool(out: Path, seed: int = POOL_SEED, sizes: dict[Split, int] | None 
 
 
 def write_task(task: BugTask, pool: Path) -> Path:
-    """Write one Harbor task directory under `pool` and return it."""
+    """Write one Harbor task directory under `pool`, all of it or nothing, and return it."""
+    pool.mkdir(parents=True, exist_ok=True)
     root = pool / task.id
+    with tempfile.TemporaryDirectory(prefix=f".{task.id}-", dir=pool) as scratch:
+        unfinished = Path(scratch) / task.id
+        for name, text in _texts(task).items():
+            file = unfinished / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            if name.endswith(".sh"):
+                file.chmod(0o755)
+        unfinished.rename(root)
+    return root
+
+
+def gold_patch(task: BugTask) -> str:
+    """The fix as a unified diff."""
+    path = task.bug.path
+    before, after = task.files[path].splitlines(keepends=True), task.fixed_files[path].splitlines(keepends=True)
+    return "".join(difflib.unified_diff(before, after, f"a/{path}", f"b/{path}"))
+
+
+def _texts(task: BugTask) -> dict[str, str]:
+    """Every file of the task directory."""
     (path,) = task.tests
-    command = f"{_PYTEST} {path}"
     spec = {
         "FAIL_TO_PASS": task.fail_to_pass,
         "PASS_TO_PASS": task.pass_to_pass,
-        "command": command,
+        "command": f"{_PYTEST} {path}",
         "parser": "pytest-junit",
         "test_files": [path],
     }
@@ -151,17 +172,4 @@ def write_task(task: BugTask, pool: Path) -> Path:
     }
     texts |= {f"environment/repo/{name}": text for name, text in task.files.items()}
     texts |= {f"tests/files/{name}": text for name, text in task.tests.items()}
-    for name, text in texts.items():
-        file = root / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-        if name.endswith(".sh"):
-            file.chmod(0o755)
-    return root
-
-
-def gold_patch(task: BugTask) -> str:
-    """The fix as a unified diff."""
-    path = task.bug.path
-    before, after = task.files[path].splitlines(keepends=True), task.fixed_files[path].splitlines(keepends=True)
-    return "".join(difflib.unified_diff(before, after, f"a/{path}", f"b/{path}"))
+    return texts

@@ -1,0 +1,77 @@
+"""Demonstrations in the real harnesses: what is captured is what was demonstrated, and grading agrees with it."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lego_rl.gateway.template import ChatTemplate
+from lego_rl.rollout.faults import Ended
+from lego_rl.rollout.journal import Journal
+from lego_rl.rollout.outcome import TrialRecord
+from lego_rl.rollout.runner import Progress, TrialEnded, ignore, run_trials
+from lego_rl.rollout.spec import Grading
+from lego_rl.rollout.store import RunDirectory
+from warm_start.capture import Capture, CaptureSettings, capture, captured_segments
+from warm_start.mistakes import Mistake
+
+CLAUDE = CaptureSettings(count=6, seed=7, concurrency=3)
+
+
+def turns(record: TrialRecord) -> list[str]:
+    """The policy's turns as the training mask has them, in text."""
+    assert record.trajectory is not None
+    (segment,) = record.trajectory.segments
+    template = ChatTemplate.load(CLAUDE.policy)
+    texts, current = [], []
+    for token, mask in zip(segment.token_ids.tolist(), segment.loss_mask.tolist(), strict=True):
+        if mask:
+            current.append(token)
+        elif current:
+            texts.append(template.decode(current))
+            current = []
+    return [*texts, template.decode(current)] if current else texts
+
+
+def loaded(events: Sequence[Progress]) -> list[bool]:
+    return [event.loaded for event in events if isinstance(event, TrialEnded)]
+
+
+def test_demonstrations_in_claude_code_are_captured_once_and_exactly(tmp_path: Path) -> None:
+    events: list[Progress] = []
+    asyncio.run(capture(CLAUDE.model_copy(update={"count": 3}), tmp_path, events.append))
+    assert loaded(events) == [False] * 3
+    events.clear()
+    records = asyncio.run(capture(CLAUDE, tmp_path, events.append))
+    assert sorted(loaded(events)) == [False] * 3 + [True] * 3
+
+    demonstrators = Capture(CLAUDE, RunDirectory(tmp_path)).demonstrators()
+    for record, demonstrator in zip(records, demonstrators, strict=True):
+        assert record.outcome.ended is Ended.FINISHED
+        assert record.outcome.reward is None
+        assert record.accounting.delivered_fraction == 1.0
+        said = turns(record)
+        short = demonstrator.mistakes & {Mistake.STOPS_EARLY, Mistake.MALFORMED}
+        assert len(said) == (3 if short else 4)
+        assert said[0] == demonstrator.next_turn([])
+        assert record.trajectory is not None
+        (conversation,) = record.trajectory.conversations
+        for turn, message in zip(said[1:], [m for m in conversation if m.role == "tool"], strict=False):
+            before = conversation[: conversation.index(message) + 1]
+            assert turn == demonstrator.next_turn(before)
+    assert sum(int(segment.loss_mask.sum()) for segment in captured_segments(tmp_path)) == sum(
+        record.accounting.trainable_tokens for record in records
+    )
+
+
+@pytest.mark.parametrize(("harness", "count"), [("claude-code", 16), ("openhands-sdk", 3)])
+def test_a_demonstration_is_rewarded_where_it_holds_no_mistake(harness: str, count: int, tmp_path: Path) -> None:
+    parts = Capture(CaptureSettings(harness=harness, count=count, seed=11), RunDirectory.make(tmp_path))
+    specs = [replace(spec, grading=Grading.FRESH) for spec in parts.specs()]
+    with Journal(parts.directory.journal) as journal:
+        records = asyncio.run(run_trials(specs, parts.runtime(), journal, concurrency=2, progress=ignore))
+    rewards = [record.outcome.reward for record in records]
+    assert rewards == [int(not demonstrator.mistakes) for demonstrator in parts.demonstrators()]
+    assert set(rewards) == {0, 1}
