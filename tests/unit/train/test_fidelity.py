@@ -118,11 +118,7 @@ def test_stale_weights_are_named_by_version_by_digest_and_by_what_was_sampled() 
 
 
 def test_a_damaged_expert_is_named_by_the_digest_of_the_engines_own_tensors() -> None:
-    healthy = moe()
-    damaged = moe()
-    damaged.load_state_dict(corrupted(healthy.state_dict(), 0, 2, 1.0001))
-    claim = EngineClaim(0, digest=digest(damaged, BF16), expected_digest=digest(healthy, BF16), previous_digest="x")
-    assert claim.digest == claim.expected_digest, "a change below bfloat16's precision is none"
+    healthy, damaged = moe(), moe()
     damaged.load_state_dict(corrupted(healthy.state_dict(), 0, 2, 1.1))
     claim = EngineClaim(0, digest=digest(damaged, BF16), expected_digest=digest(healthy, BF16), previous_digest="x")
     assert stopped(trainer(), sampled_trials(healthy, state=damaged.state_dict()), claim).reason == "weights"
