@@ -95,6 +95,7 @@ class SpecBuilder:
                 budget=budget,
                 harness=harness,
                 family=task.family,
+                split=task.split,
             )
             for task in tasks
             for attempt in range(attempts)

@@ -73,12 +73,11 @@ class ConsoleProgress:
         if self._console.is_terminal:
             self._live.update(Text(f"step {step + 1}/{self._steps} · training", style="dim"))
 
-    def evaluated(self, label: str, result: Score) -> None:
+    def evaluated(self, label: str, split: str, result: Score) -> None:
         """Print the solve rate of an evaluated split."""
-        self._evaluated[label.split("/")[0]] = result.rate
-        self._say(
-            f"{label} · solved {result.solved}/{result.trials} = {result.rate:.3f} · {self._elapsed()}", style="bold"
-        )
+        self._evaluated[split] = result.rate
+        solved = f"solved {result.solved}/{result.trials} = {result.rate:.3f}"
+        self._say(f"{label} · {split} · {solved} · {self._elapsed()}", style="bold")
 
     def stepped(self, step: int, figures: Mapping[str, float | int | str | None]) -> None:
         """Print a finished step."""

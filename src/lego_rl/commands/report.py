@@ -2,7 +2,20 @@
 
 from pathlib import Path
 
+from rich.console import Console
+
+from lego_rl.report.table import before_after, closing_line
+from lego_rl.report.write import write_report
+
 
 def run(path: Path) -> None:
-    """Recompute the summaries."""
-    print(path)
+    """Write ``summary.json`` and ``report.html``, and print the table of solve rates.
+
+    Raises:
+        RunError: The folder is no run directory, or a record of it is damaged.
+    """
+    report = write_report(path)
+    console = Console()
+    console.print(before_after(report.summary))
+    console.print(closing_line(report.summary))
+    console.print(f"{report.page}\n{report.summary_file}", soft_wrap=True)

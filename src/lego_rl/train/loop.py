@@ -28,8 +28,8 @@ from lego_rl.train.schedule import tasks_of_step
 from lego_rl.train.step_metrics import StepMetrics
 from lego_rl.train.trainer import BatchShape, Trainer
 
-BEFORE, AFTER = "before", "after"
-"""The two evaluations; their trials are labelled ``SPLIT/before`` and ``SPLIT/after``."""
+BEFORE, AFTER = "heldout/before", "heldout/after"
+"""Labels of the trials of the two evaluations."""
 
 
 class ServedEngine(Protocol):
@@ -104,8 +104,8 @@ class Prompts(Protocol):
 class Watcher(Protocol):
     """Is told how far the run is."""
 
-    def evaluated(self, label: str, result: Score) -> None:
-        """One split is evaluated; the label is ``SPLIT/before`` or ``SPLIT/after``."""
+    def evaluated(self, label: str, split: str, result: Score) -> None:
+        """One split is evaluated; the label is `BEFORE` or `AFTER`."""
         ...
 
     def training(self, step: int) -> None:
@@ -228,13 +228,17 @@ class Loop:
         parts.watcher.stepped(step, figures)
         return metrics
 
-    async def _evaluate(self, when: str) -> None:
-        for split, tasks in self._tasks.evaluated.items():
-            label = f"{split}/{when}"
-            specs = self._parts.specs(tasks, label, self._evaluation.trials, self._evaluation.temperature)
-            records = await self._parts.rollouts(specs)
-            self._settle(records)
-            self._parts.watcher.evaluated(label, score(record.outcome.reward for record in records))
+    async def _evaluate(self, label: str) -> None:
+        tasks = [task for split in self._tasks.evaluated.values() for task in split]
+        if not tasks:
+            return
+        records = await self._parts.rollouts(
+            self._parts.specs(tasks, label, self._evaluation.trials, self._evaluation.temperature)
+        )
+        self._settle(records)
+        for split in self._tasks.evaluated:
+            rewards = [record.outcome.reward for record in records if record.spec.split == split]
+            self._parts.watcher.evaluated(label, split, score(rewards))
 
     def _claim(self, records: Sequence[TrialRecord]) -> EngineClaim:
         parts = self._parts
