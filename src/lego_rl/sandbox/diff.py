@@ -16,6 +16,7 @@ from lego_rl.sandbox.verdict import Change, Patch
 MAX_FILE_BYTES = 16 << 20
 MAX_PATCH_BYTES = 64 << 20
 MAX_CHANGES = 20_000
+MAX_DEPTH = 100
 
 BYTE_CODE = "byte code"
 PACKAGE_METADATA = "package metadata"
@@ -83,6 +84,8 @@ class _Comparison:
             self.delete(lower, path)
         elif (reason := dropped_because(upper.name)) is not None:
             self.dropped[path] = reason
+        elif stat.S_ISDIR(status.st_mode) and path.count("/") >= MAX_DEPTH:
+            self.dropped[path] = f"deeper than {MAX_DEPTH} folders"
         elif stat.S_ISDIR(status.st_mode):
             if lower is not None and not _is_folder(lower):
                 self.delete(lower, path)

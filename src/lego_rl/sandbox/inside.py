@@ -41,6 +41,8 @@ KERNEL_SWITCHES = (
     "/sys/fs/cgroup",
 )
 CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
+CANNOT_START, NOT_FOUND = 126, 127
+"""The exit statuses that shells have for a program that cannot be run, or is not there."""
 LOCKS = {"NoNewPrivs": "1", "Seccomp": "2"}
 
 running: "dict[int, socket.socket]" = {}
@@ -69,34 +71,54 @@ def start(fields: "list[str]", descriptors: "list[int]") -> None:
     """``exec``: working directory, number of arguments, arguments, then ``KEY=value``."""
     cwd, count = fields[0], int(fields[1])
     argv, environment = fields[2 : 2 + count], dict(pair.split("=", 1) for pair in fields[2 + count :])
-    child = os.fork()
-    if child == 0:
-        run(cwd, argv, environment, descriptors[:3])
+    fork(lambda: run(cwd, argv, environment), descriptors)
+
+
+def fork(work: "Callable[[], None]", descriptors: "list[int]") -> None:
+    """Have a child process do `work` with the first three descriptors as its standard streams; reply when it ends.
+
+    Where no process can be made (the agent's own are too many) the reply is the status that shells have for that.
+    """
+    reply = socket.socket(fileno=descriptors[3])
+    try:
+        child = os.fork()
+    except OSError:
+        with reply:
+            reply.send(struct.pack("!i", CANNOT_START << 8))
+    else:
+        if child == 0:
+            as_child(work, descriptors[:3])
+        running[child] = reply
     for descriptor in descriptors[:3]:
         os.close(descriptor)
-    running[child] = socket.socket(fileno=descriptors[3])
 
 
-def run(cwd: str, argv: "list[str]", environment: "dict[str, str]", streams: "list[int]") -> None:
-    """In the child: become the program. 126 and 127 are the shell's statuses for what cannot be started."""
-    status = 126
+def as_child(work: "Callable[[], None]", streams: "list[int]") -> None:
+    """Never returns."""
+    status = 1
     try:
-        os.setsid()
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for number, descriptor in enumerate(streams):
             os.dup2(descriptor, number)
-        os.chdir(cwd)
-        os.execvpe(argv[0], argv, environment)
-    except FileNotFoundError as error:
-        status = 127
-        os.write(2, os.fsencode(f"{error.filename or argv[0]}: {error.strerror}\n"))
-    except OSError as error:
-        os.write(2, os.fsencode(f"{argv[0]}: {error.strerror}\n"))
+        work()
+        status = 0
+    except (OSError, ValueError) as error:
+        os.write(2, os.fsencode(f"{error}\n"))
     finally:
         os._exit(status)
+
+
+def run(cwd: str, argv: "list[str]", environment: "dict[str, str]") -> None:
+    """In a child: become the program."""
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.chdir(cwd)
+        os.execvpe(argv[0], argv, environment)
+    except OSError as error:
+        os.write(2, os.fsencode(f"{error.filename or argv[0]}: {error.strerror}\n"))
+        os._exit(NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_START)
 
 
 def listen(fields: "list[str]", descriptors: "list[int]") -> None:
@@ -113,25 +135,6 @@ def listen(fields: "list[str]", descriptors: "list[int]") -> None:
     reply.close()
 
 
-def in_child(work: "Callable[[], None]", descriptors: "list[int]") -> None:
-    """Run `work` in a forked child with the first three descriptors as standard streams; reply as for a program."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            for number, descriptor in enumerate(descriptors[:3]):
-                os.dup2(descriptor, number)
-            work()
-            status = 0
-        except (OSError, ValueError) as error:
-            os.write(2, os.fsencode(f"{error}\n"))
-        finally:
-            os._exit(status)
-    for descriptor in descriptors[:3]:
-        os.close(descriptor)
-    running[child] = socket.socket(fileno=descriptors[3])
-
-
 def put(fields: "list[str]", descriptors: "list[int]") -> None:
     """``put``: a folder; records on standard input. Creates, replaces and deletes paths below the folder.
 
@@ -146,7 +149,7 @@ def put(fields: "list[str]", descriptors: "list[int]") -> None:
                 kind, mode, size, length = RECORD.unpack(head)
                 write_record(root, kind, mode, os.fsdecode(stream.read(length)), stream.read(size))
 
-    in_child(work, descriptors)
+    fork(work, descriptors)
 
 
 def write_record(root: int, kind: bytes, mode: int, path: str, content: bytes) -> None:
@@ -212,7 +215,7 @@ def get(fields: "list[str]", descriptors: "list[int]") -> None:
             else:
                 send_file(fields[0], "", stream)
 
-    in_child(work, descriptors)
+    fork(work, descriptors)
 
 
 def send_folder(path: str, relative: str, stream: "IO[bytes]") -> None:
@@ -262,7 +265,7 @@ def seal(fields: "list[str]", descriptors: "list[int]") -> None:
         holes += [f"{name} is {status.get(name)}" for name, wanted in LOCKS.items() if status.get(name) != wanted]
         os.write(1, os.fsencode("\n".join(holes)))
 
-    in_child(work, descriptors)
+    fork(work, descriptors)
 
 
 def kill(fields: "list[str]", descriptors: "list[int]") -> None:

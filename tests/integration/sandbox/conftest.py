@@ -1,0 +1,54 @@
+"""Sandboxes of a tiny task. All files are below the test's own temporary folder."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from sandbox_tools import DOCKERFILE, HIDDEN, REPOSITORY, SPEC, TASK_TOML, write_files
+
+from lego_rl.sandbox.box import Sandbox
+from lego_rl.sandbox.image import Image, prepare_image
+from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.state import State
+from lego_rl.sandbox.toolchain import Toolchain, prepare_toolchain
+from lego_rl.tasks.task import Task
+
+
+@pytest.fixture(scope="session")
+def state(tmp_path_factory: pytest.TempPathFactory) -> State:
+    return State(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(scope="session")
+def toolchain(state: State) -> Toolchain:
+    return prepare_toolchain(state)
+
+
+@pytest.fixture(scope="session")
+def task_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tasks") / "hand-made-0"
+    write_files(root / "environment" / "repo", REPOSITORY)
+    write_files(root / "tests" / "files", HIDDEN)
+    write_files(root, {"task.toml": TASK_TOML, "instruction.md": "add() subtracts.\n"})
+    write_files(root, {"tests/spec.json": json.dumps(SPEC), "environment/Dockerfile": DOCKERFILE})
+    write_files(root, {"tests/test.sh": "#!/bin/sh\nexit 1\n"})
+    return root
+
+
+@pytest.fixture(scope="session")
+def task(task_dir: Path) -> Task:
+    return Task.load(task_dir)
+
+
+@pytest.fixture(scope="session")
+def image(task_dir: Path, state: State) -> Image:
+    return prepare_image(task_dir / "environment", state, workdir="/app")
+
+
+@pytest_asyncio.fixture
+async def box(image: Image, toolchain: Toolchain, state: State) -> AsyncIterator[Sandbox]:
+    sandbox = await Sandbox.start(image, toolchain, state=state, limits=Limits(memory_mb=512, processes=64, disk_mb=64))
+    yield sandbox
+    await sandbox.close()

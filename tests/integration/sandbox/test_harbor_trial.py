@@ -1,0 +1,93 @@
+"""A stock Harbor trial in our environment, graded by our verifier, both by import path."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from harbor.models.trial.config import AgentConfig, EnvironmentConfig, TaskConfig, TrialConfig, VerifierConfig
+from harbor.models.trial.result import TrialResult
+from harbor.trial.trial import Trial
+from sandbox_tools import TASK_TOML, processes_named, write_files
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
+from lego_rl.sandbox.state import State
+
+FIX = "sed -i 's/a - b/a + b/' calc/core.py"
+
+
+async def run_trial(task: Path, state: State, folder: Path, script: str, **options: object) -> TrialResult:
+    trial = await Trial.create(
+        TrialConfig(
+            task=TaskConfig(path=task),
+            trials_dir=folder,
+            trial_name="trial",
+            agent=AgentConfig(import_path="harbor_agents:ScriptAgent", kwargs={"script": script}, **options),
+            environment=EnvironmentConfig(
+                import_path="lego_rl.sandbox.environment:BubblewrapEnvironment",
+                kwargs={"state": str(state.root), "processes": 64},
+            ),
+            verifier=VerifierConfig(import_path="lego_rl.sandbox.verifier:FreshVerifier"),
+        )
+    )
+    return await trial.run()
+
+
+@pytest.mark.parametrize(("script", "reward"), [(FIX, 1), ("true", 0)])
+async def test_reward_and_record(task_dir: Path, state: State, tmp_path: Path, script: str, reward: int) -> None:
+    result = await run_trial(task_dir, state, tmp_path, f"{script}; echo said > /logs/agent/said.txt")
+    assert result.exception_info is None
+    assert result.verifier_result.rewards == {"reward": reward}
+    folder = tmp_path / "trial" / "verifier"
+    verdict = verdict_from_json((folder / "verdict.json").read_text())
+    assert verdict.reward == reward
+    changes = patch_from_json((folder / "patch.json").read_text()).changes
+    assert [change.path for change in changes] == (["calc/core.py"] if reward else [])
+    assert json.loads((folder / "limits.json").read_text())["hits"] == {"memory": 0, "processes": 0, "disk": False}
+    assert (tmp_path / "trial" / "agent" / "said.txt").read_text() == "said\n"
+    assert not list(state.runs.iterdir())
+
+
+ESCAPES = {
+    "trajectory that Harbor cannot read": "printf '\\xff\\xfe' > /logs/agent/trajectory.json",
+    "logs replaced": "rm -rf /logs/agent /logs/artifacts; ln -s / /logs/agent; ln -s / /logs/artifacts",
+    "endless logs": "head -c 1000000000 /dev/zero > /logs/agent/big || true",
+    "work tree is a link": "rm -rf calc tests; ln -s / tests",
+    "all processes killed": "kill -9 -1",
+    "first process signalled": "kill -TERM 1; kill -INT 1; kill -9 1; true",
+    "processes left": "for i in $(seq 40); do (setsid sleep 4444.8 >/dev/null 2>&1 &); done; true",
+    "planted rewards": "mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt",
+}
+
+
+@pytest.mark.parametrize("script", ESCAPES.values(), ids=ESCAPES.keys())
+async def test_no_escape_from_a_verdict(task_dir: Path, state: State, tmp_path: Path, script: str) -> None:
+    result = await run_trial(task_dir, state, tmp_path, script)
+    assert result.exception_info is None
+    assert result.verifier_result.rewards == {"reward": 0}
+    assert not processes_named("4444.8")
+
+
+async def test_an_agent_out_of_time_is_graded_on_what_it_did(task_dir: Path, state: State, tmp_path: Path) -> None:
+    result = await run_trial(task_dir, state, tmp_path, f"{FIX}; sleep 4444.9", override_timeout_sec=1.5)
+    assert result.exception_info.exception_type == "AgentTimeoutError"
+    assert result.verifier_result.rewards == {"reward": 1}
+    assert not processes_named("4444.9")
+
+
+async def test_a_task_with_a_network_is_refused(task_dir: Path, state: State, tmp_path: Path) -> None:
+    public = tmp_path / "public"
+    shutil.copytree(task_dir, public)
+    write_files(public, {"task.toml": TASK_TOML.replace("no-network", "public")})
+    with pytest.raises(SandboxError, match="network mode 'public'"):
+        await run_trial(public, state, tmp_path, "true")
+
+
+async def test_a_task_that_shows_its_hidden_test_never_starts(task_dir: Path, state: State, tmp_path: Path) -> None:
+    shown = tmp_path / "shown"
+    shutil.copytree(task_dir, shown)
+    shutil.copy(shown / "tests" / "files" / "tests" / "test_hidden.py", shown / "environment" / "repo" / "notes.txt")
+    result = await run_trial(shown, state, tmp_path, "true")
+    assert result.exception_info.exception_type == "TaskError"
+    assert not list(state.runs.iterdir())

@@ -1,0 +1,211 @@
+"""Limits, kills and clean-up, on real sandboxes."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sandbox_tools import processes_named, python, shell
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox.box import Sandbox
+from lego_rl.sandbox.image import Image
+from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.state import State
+from lego_rl.sandbox.toolchain import Toolchain
+
+LEFT_BEHIND = "(setsid setsid sleep {seconds} </dev/null >/dev/null 2>&1 &); (sleep {seconds} &) ; true"
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        time.sleep(0.02)
+
+
+def still_there(paths: list[str]) -> list[str]:
+    return [path for path in paths if Path(path).exists()]
+
+
+async def test_memory_of_one_process(box: Sandbox) -> None:
+    done = await python(box, "x = bytearray(1 << 30); x[::4096] = b'1' * len(x[::4096]); print('got it')")
+    assert "got it" not in done.stdout
+    assert done.returncode != 0
+    if box.limit_report.memory != "rlimit":
+        assert box.limit_hits().memory >= 1
+    assert (await python(box, "x = bytearray(64 << 20); print('fine')")).stdout == "fine\n"
+
+
+async def test_memory_of_many_processes(image: Image, toolchain: Toolchain, state: State) -> None:
+    box = await Sandbox.start(image, toolchain, state=state, limits=Limits(memory_mb=128))
+    code = """
+        import mmap, os, time
+        for _ in range(4):
+            if os.fork() == 0:
+                m = mmap.mmap(-1, 64 << 20)
+                m.write(b"1" * (64 << 20))
+                time.sleep(20)
+                os._exit(0)
+        while True:
+            os.wait()
+    """
+    try:
+        await python(box, textwrap.dedent(code), timeout_sec=15)
+        assert box.limit_hits().memory >= 1
+    finally:
+        await box.close()
+
+
+async def test_number_of_processes(box: Sandbox) -> None:
+    code = """
+        import os, time
+        count = 0
+        try:
+            while count < 500:
+                if os.fork() == 0:
+                    time.sleep(30)
+                    os._exit(0)
+                count += 1
+        except BlockingIOError:
+            pass
+        print(count)
+    """
+    done = await python(box, textwrap.dedent(code), timeout_sec=20)
+    assert 10 < int(done.stdout) < 64
+    await box.kill_processes()
+    assert (await shell(box, "echo alive")).stdout == "alive\n"
+
+
+async def test_disk(box: Sandbox) -> None:
+    done = await shell(
+        box, "for i in $(seq 1000); do head -c 1000000 /dev/zero > /app/f$i; sleep 0.005; done", timeout_sec=60
+    )
+    assert done.died
+    assert box.limit_hits().disk
+    large = box.run_folder.upper
+    assert sum(path.stat().st_size for path in large.iterdir() if path.is_file()) < 500 << 20
+
+
+async def test_one_file_and_temporary_files(image: Image, toolchain: Toolchain, state: State) -> None:
+    box = await Sandbox.start(image, toolchain, state=state, limits=Limits(disk_mb=8, scratch_mb=4))
+    try:
+        done = await shell(box, "head -c 9000000 /dev/zero > /run/report/big; stat -c %s /run/report/big")
+        assert int(done.stdout) == 8 << 20
+        for place in ("/tmp", "/var/tmp", "/dev/shm", "/home/agent", "/logs"):
+            done = await shell(box, f"head -c 7000000 /dev/zero > {place}/big; stat -c %s {place}/big")
+            assert int(done.stdout) <= 4 << 20
+    finally:
+        await box.close()
+
+
+async def test_a_timeout_kills_the_tree(box: Sandbox) -> None:
+    started = time.monotonic()
+    done = await shell(box, LEFT_BEHIND.format(seconds="4444.1") + "; echo before; sleep 4444.1", timeout_sec=0.5)
+    assert (done.timed_out, done.stdout) == (True, "before\n")
+    assert time.monotonic() - started < 5
+    assert not processes_named("4444.1")
+    assert (await shell(box, "echo still there")).stdout == "still there\n"
+
+
+async def test_cancelling_kills_the_tree(box: Sandbox) -> None:
+    task = asyncio.create_task(shell(box, LEFT_BEHIND.format(seconds="4444.2") + "; sleep 4444.2"))
+    await asyncio.to_thread(wait_until, lambda: len(processes_named("4444.2")) >= 3)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.to_thread(wait_until, lambda: not processes_named("4444.2"))
+
+
+async def test_a_process_left_behind_does_not_hold_a_command(box: Sandbox) -> None:
+    started = time.monotonic()
+    done = await shell(box, "sleep 4444.3 & echo done")
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert time.monotonic() - started < 5
+    await box.kill()
+    assert not processes_named("4444.3")
+
+
+async def test_kill_leaves_nothing_and_close_removes_all(image: Image, toolchain: Toolchain, state: State) -> None:
+    box = await Sandbox.start(image, toolchain, state=state)
+    await shell(box, LEFT_BEHIND.format(seconds="4444.4"))
+    with pytest.raises(SandboxError, match="kill it first"):
+        box.snapshot()
+    await box.kill()
+    assert not processes_named("4444.4")
+    assert (await shell(box, "echo x")).died
+    with pytest.raises(SandboxError, match="died"):
+        await box.get("/app")
+    assert box.snapshot().upper.is_dir()
+    groups = box.run_folder.cgroups.read_text().splitlines()
+    await box.close()
+    await box.close()
+    assert not box.run_folder.path.exists()
+    assert still_there(groups) == []
+
+
+async def test_output_is_bounded_and_statuses_are_a_shells(image: Image, toolchain: Toolchain, state: State) -> None:
+    box = await Sandbox.start(image, toolchain, state=state, limits=Limits(output_bytes=1000))
+    try:
+        done = await shell(box, "echo first; head -c 5000000 /dev/zero | tr '\\0' x; echo; echo last; exit 3")
+        assert done.returncode == 3
+        assert done.stdout.startswith("first\n")
+        assert done.stdout.endswith("last\n")
+        assert len(done.stdout) < 1200
+        assert (await shell(box, "kill -9 $$")).returncode == 128 + signal.SIGKILL
+        missing = await box.exec(["/no/such/program"])
+        assert (missing.returncode, missing.stderr) == (127, "/no/such/program: No such file or directory\n")
+        echoed = await box.exec(["cat"], stdin="ä" * 100)
+        assert echoed.stdout == "ä" * 100
+    finally:
+        await box.close()
+
+
+async def test_many_commands_at_once(box: Sandbox) -> None:
+    done = await asyncio.gather(*(shell(box, f"sleep 0.1; echo {number}") for number in range(12)))
+    assert [result.stdout for result in done] == [f"{number}\n" for number in range(12)]
+
+
+OWNER = """
+import asyncio, json, sys
+from pathlib import Path
+from lego_rl.sandbox.box import Sandbox
+from lego_rl.sandbox.image import Image
+from lego_rl.sandbox.state import State
+from lego_rl.sandbox.toolchain import prepare_toolchain
+
+async def main():
+    state = State(Path(sys.argv[1]))
+    box = await Sandbox.start(Image(None, Path(sys.argv[2]), "/app"), prepare_toolchain(state), state=state)
+    await box.exec(["bash", "-c", sys.argv[3]])
+    print(json.dumps([box.run_folder.path.name, box.run_folder.cgroups.read_text().split()]), flush=True)
+    await asyncio.sleep(1000)
+
+asyncio.run(main())
+"""
+
+
+def test_kill_9_of_the_owner_leaves_nothing(image: Image, state: State) -> None:
+    mounts = Path("/proc/self/mounts").read_text()
+    script = LEFT_BEHIND.format(seconds="4444.5")
+    with subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(state.root), str(image.pristine), script], stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout is not None
+        name, groups = json.loads(owner.stdout.readline())
+        assert len(processes_named("4444.5")) >= 2
+        assert state.reap_stale() == []
+        owner.kill()
+    wait_until(lambda: not processes_named("4444.5"))
+    wait_until(lambda: not processes_named(name))
+    assert (state.runs / name).is_dir()
+    assert state.reap_stale() == [name]
+    assert not (state.runs / name).exists()
+    assert still_there(groups) == []
+    assert Path("/proc/self/mounts").read_text() == mounts
