@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ from lego_rl.engine.embedded.kv import KvBuffer
 from lego_rl.engine.protocol import Sample, Sampling
 
 CPU = torch.device("cpu")
-DEMO_SIZE = {
+DEMO_SIZE: dict[str, Any] = {
     "vocab_size": 2048,
     "hidden_size": 192,
     "num_hidden_layers": 4,
@@ -194,7 +195,8 @@ def main() -> None:
     dtype = getattr(torch, arguments.dtype)
     setting = Setting(dtype, arguments.threads, arguments.concurrent, arguments.context)
     if arguments.policy is None:
-        module: PreTrainedModel = Qwen3MoeForCausalLM(Qwen3MoeConfig(**DEMO_SIZE)).eval().to(dtype)
+        kind: Any = Qwen3MoeForCausalLM
+        module: PreTrainedModel = kind(Qwen3MoeConfig(**DEMO_SIZE)).eval().to(dtype)
     else:
         module = load_policy(arguments.policy, dtype)
     pair = Pair(module, setting)
