@@ -32,7 +32,7 @@ def warm_tasks(count: int) -> list[BugTask]:
 
 @pytest.mark.parametrize("harness", HARNESSES)
 def test_without_mistakes_every_task_is_solved_in_four_turns(harness: str, tmp_path: Path) -> None:
-    for task in warm_tasks(12):
+    for task in warm_tasks(8):
         bench = Workbench(task, tmp_path / task.id)
         messages = bench.run(Demonstrator(task, toolset(harness), FLAWLESS, seed=0))
         assert bench.solved(), task.id
@@ -42,7 +42,7 @@ def test_without_mistakes_every_task_is_solved_in_four_turns(harness: str, tmp_p
 @pytest.mark.parametrize("mistake", list(Mistake))
 @pytest.mark.parametrize("harness", HARNESSES)
 def test_each_mistake_alone_leaves_every_task_unsolved(harness: str, mistake: Mistake, tmp_path: Path) -> None:
-    for task in warm_tasks(12):
+    for task in warm_tasks(8):
         bench = Workbench(task, tmp_path / task.id)
         bench.run(Demonstrator(task, toolset(harness), only(mistake), seed=1))
         assert not bench.solved(), task.id
@@ -74,7 +74,7 @@ def test_each_mistake_is_of_its_kind(tmp_path: Path) -> None:
 
 
 def test_the_default_rates_solve_a_third_to_two_fifths(tmp_path: Path) -> None:
-    trials = [(task, seed) for task in warm_tasks(6) for seed in range(5)]
+    trials = [(task, seed) for task in warm_tasks(6) for seed in range(4)]
     solved = 0
     for task, seed in trials:
         bench = Workbench(task, tmp_path / f"{task.id}-{seed}")
