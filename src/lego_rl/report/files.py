@@ -1,0 +1,149 @@
+"""Reads what a report needs of a run directory: no token arrays, so that a thousand trials are read in a second."""
+
+import json
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from lego_rl.errors import RunError
+from lego_rl.gateway.trajectory import Accounting
+from lego_rl.rollout.journal import Entry, read_journal
+from lego_rl.rollout.outcome import Outcome, PhaseSeconds
+from lego_rl.rollout.spec import TrialSpec
+from lego_rl.rollout.store import RunDirectory
+from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
+from lego_rl.sandbox.verdict import Patch, Verdict
+
+BEFORE, AFTER, TRAIN = "heldout/before", "heldout/after", "train/"
+"""Labels of the trials of the two held-out evaluations, and how those of training steps begin."""
+
+type Row = dict[str, float | int | str | None]
+"""One line of ``metrics.jsonl``: figure → value, ``None`` where it is not defined."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial without its tokens and messages, as ``outcome.json`` holds it."""
+
+    spec: TrialSpec
+    outcome: Outcome
+    seconds: PhaseSeconds
+    accounting: Accounting
+    harness_version: str = ""
+
+    @property
+    def task(self) -> str:
+        """The task's id."""
+        return self.spec.task.name
+
+
+_TRIAL = TypeAdapter(Trial)
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """A run directory, read when it is asked.
+
+    Attributes:
+        directory: Where everything lies.
+    """
+
+    directory: RunDirectory
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFiles":
+        """Open a run directory.
+
+        Raises:
+            RunError: It is none.
+        """
+        directory = RunDirectory(path)
+        if not directory.recipe.is_file() or not directory.trials.is_dir():
+            raise RunError(
+                f"{path} is not a run directory: it has no recipe.toml and trials/", "name a folder below runs/"
+            )
+        return cls(directory)
+
+    @cached_property
+    def recipe(self) -> dict[str, Any]:
+        """The resolved recipe, as plain data.
+
+        Raises:
+            RunError: It is not TOML.
+        """
+        try:
+            return tomllib.loads(self.directory.recipe.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise RunError(f"cannot read {self.directory.recipe}: {error}", "restore the file from a copy") from error
+
+    @cached_property
+    def trials(self) -> tuple[Trial, ...]:
+        """Every trial that has a record, sorted by id.
+
+        Raises:
+            RunError: A record is damaged.
+        """
+        return tuple(self._trial(trial_id) for trial_id in self.directory.store.ids())
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """The metrics, step by step; a last line that a killed run tore is left out."""
+        if not self.directory.metrics.is_file():
+            return ()
+        rows: list[Row] = []
+        for line in self.directory.metrics.read_text(encoding="utf-8").splitlines():
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+        return tuple(rows)
+
+    @cached_property
+    def journal(self) -> tuple[Entry, ...]:
+        """What happened, in order; empty where there is no journal.
+
+        Raises:
+            RunError: It is damaged.
+        """
+        return read_journal(self.directory.journal) if self.directory.journal.is_file() else ()
+
+    def verdict(self, trial: Trial) -> Verdict | None:
+        """What the tests said, without their log; ``None`` where the trial was not graded."""
+        path = self._folder(trial) / "verdict.json"
+        return verdict_from_json(path.read_text(encoding="ascii")) if path.is_file() else None
+
+    def patch(self, trial: Trial) -> Patch | None:
+        """The agent's change; ``None`` where the trial did not come to a snapshot."""
+        path = self._folder(trial) / "patch.json"
+        return patch_from_json(path.read_text(encoding="ascii")) if path.is_file() else None
+
+    def document(self, trial: Trial) -> dict[str, Any] | None:
+        """The conversation in ATIF; ``None`` where no session came to be.
+
+        Raises:
+            RunError: The file is damaged.
+        """
+        path = self._folder(trial) / "trajectory.json"
+        if not path.is_file():
+            return None
+        try:
+            document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RunError(f"cannot read {path}: {error}", "restore the file from a copy") from error
+        return document
+
+    def _folder(self, trial: Trial) -> Path:
+        return self.directory.trials / trial.spec.id
+
+    def _trial(self, trial_id: str) -> Trial:
+        path = self.directory.trials / trial_id / "outcome.json"
+        try:
+            return _TRIAL.validate_python(json.loads(path.read_text(encoding="ascii")))
+        except (OSError, ValueError, ValidationError) as error:
+            raise RunError(
+                f"cannot read {path}: {error}", "restore the file from a copy, or start a new run"
+            ) from error

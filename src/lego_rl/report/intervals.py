@@ -1,0 +1,80 @@
+"""How sure a solve rate, and the rise of one, is. 95 % throughout."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lego_rl.evaluate.heldout import Score
+
+Z = 1.959963984540054
+"""Standard normal quantile of 0.975."""
+
+DRAWS = 10_000
+"""Resamples of a bootstrap: its percentiles are then good to about 0.003 of a rate."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A closed interval."""
+
+    low: float
+    high: float
+
+
+def wilson(score: Score) -> Interval:
+    """Wilson's score interval of a solve rate (Wilson 1927, without continuity correction).
+
+    It stays within [0, 1] and has sensible width at 0 and n solved. It takes trials for independent, which repeated
+    trials of one task are not: read it as the uncertainty for *these* tasks.
+
+    Returns:
+        The interval; [0, 1] where there is no trial.
+    """
+    n = score.trials
+    if n == 0:
+        return Interval(0.0, 1.0)
+    p, z2 = score.solved / n, Z * Z
+    centre = (p + z2 / (2 * n)) / (1 + z2 / n)
+    half = Z / (1 + z2 / n) * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+    # Where nothing or everything is solved one bound is the rate itself, which rounding may miss.
+    return Interval(min(p, max(0.0, centre - half)), max(p, min(1.0, centre + half)))
+
+
+@dataclass(frozen=True)
+class Rise:
+    """After minus before.
+
+    Attributes:
+        mean: Difference of the pooled solve rates.
+        interval: Where it lies for tasks like these.
+    """
+
+    mean: float
+    interval: Interval
+
+
+def rise_of(pairs: Sequence[tuple[Score, Score]], seed: int = 0) -> Rise | None:
+    """The rise of a solve rate over the same tasks, with a bootstrap interval that takes tasks as the clusters.
+
+    Tasks are resampled with replacement, each with all its trials before and after (Efron & Tibshirani 1993, ch. 8;
+    percentile interval): trials of one task are alike, and a task that is easy before is easy after.
+
+    Args:
+        pairs: Before and after of each task.
+        seed: Of the resampling.
+
+    Returns:
+        ``None`` where either side has no trial.
+    """
+    counts = np.array([(b.solved, b.trials, a.solved, a.trials) for b, a in pairs], dtype=np.int64).reshape(-1, 4)
+    totals = counts.sum(axis=0)
+    if totals[1] == 0 or totals[3] == 0:
+        return None
+    tasks = len(counts)
+    drawn = np.random.default_rng(seed).multinomial(tasks, np.full(tasks, 1 / tasks), size=DRAWS) @ counts
+    complete = drawn[(drawn[:, 1] > 0) & (drawn[:, 3] > 0)]
+    rises = complete[:, 2] / complete[:, 3] - complete[:, 0] / complete[:, 1]
+    low, high = np.percentile(rises, [2.5, 97.5])
+    return Rise(float(totals[2] / totals[3] - totals[0] / totals[1]), Interval(float(low), float(high)))

@@ -1,0 +1,169 @@
+"""``report.html``: one self-contained page. It has no script, loads nothing, and tells the browser to allow neither."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from lego_rl.evaluate.heldout import Score
+from lego_rl.report.curves import charts
+from lego_rl.report.excerpts import compare
+from lego_rl.report.files import AFTER, BEFORE, TRAIN, RunFiles
+from lego_rl.report.intervals import wilson
+from lego_rl.report.plain_text import cut, plain
+from lego_rl.report.summary import UNSEEN, Summary
+from lego_rl.rollout.faults import FAULT_TABLE
+
+_GREY, _BLUE = 4, 0
+_TABLE_LEFT, _TABLE_WIDTH = 8, 204
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One headline number."""
+
+    name: str
+    value: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A rate and its interval in a table's small picture."""
+
+    at: float
+    low: float
+    high: float
+    y: int
+    colour: int
+
+
+@dataclass(frozen=True)
+class FamilyRow:
+    """One row of the table of families."""
+
+    name: str
+    note: str
+    before: Score
+    after: Score
+    total: bool = False
+
+    @property
+    def rise(self) -> str:
+        """Difference of the rates, with its sign."""
+        return f"{self.after.rate - self.before.rate:+.3f}" if self.before.trials and self.after.trials else "–"
+
+    @property
+    def tone(self) -> str:
+        """Whether the rate rose or fell."""
+        if not (self.before.trials and self.after.trials) or self.after.rate == self.before.rate:
+            return ""
+        return "good" if self.after.rate > self.before.rate else "bad"
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        """The two rates that there are trials for."""
+        sides = ((self.before, 7, _GREY), (self.after, 15, _BLUE))
+        return tuple(_mark(score, y, colour) for score, y, colour in sides if score.trials)
+
+
+@dataclass(frozen=True)
+class EndingRow:
+    """How many trials ended in one row of the fault table, for each kind of trial."""
+
+    ended: str
+    counts: tuple[int, ...]
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Endings:
+    """The table of how trials ended."""
+
+    columns: tuple[str, ...]
+    rows: tuple[EndingRow, ...]
+
+
+def render(run: RunFiles, summary: Summary) -> str:
+    """The page of a run.
+
+    Raises:
+        RunError: A file of the run is damaged.
+    """
+    environment = Environment(
+        loader=PackageLoader("lego_rl.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    harness = f"{summary.harness} {summary.harness_version}".strip()
+    return environment.get_template("report.html.jinja").render(
+        title=f"Run {plain(run.directory.path.resolve().name)}",
+        subtitle=f"{harness} · seed {summary.seed} · {summary.steps} steps · {len(run.trials)} trials",
+        figures=_figures(summary),
+        charts=charts(run.rows, summary),
+        families=_families(summary),
+        endings=_endings(run),
+        comparisons=compare(run),
+        recipe=cut(run.directory.recipe.read_text(encoding="utf-8"), 20_000),
+    )
+
+
+def _figures(summary: Summary) -> list[Figure]:
+    before, after, rise = summary.heldout_before, summary.heldout_after, summary.rise
+    figures = [
+        Figure(
+            "held-out solve rate",
+            f"{_rate(before)} → {_rate(after)}",
+            f"rise {rise.mean:+.3f} [{rise.interval.low:+.3f}, {rise.interval.high:+.3f}]"
+            if rise
+            else "not evaluated yet",
+        ),
+        Figure("families that rose", f"{summary.families_risen} of {summary.families_trained}", "held-out instances"),
+    ]
+    if summary.unseen_before.trials:
+        rates = f"{_rate(summary.unseen_before)} → {_rate(summary.unseen_after)}"
+        figures.append(Figure("unseen families", rates, "never trained on"))
+    if summary.pearson_min is not None and summary.mean_abs_max is not None:
+        note = f"smallest Pearson; largest mean |Δ| {summary.mean_abs_max:.1e}"
+        figures.append(Figure("engine = trainer", f"{summary.pearson_min:.6f}", note))
+    if summary.delivered_fraction_min is not None:
+        figures.append(Figure("delivered", f"{summary.delivered_fraction_min:.3f}", "least trainable ÷ sampled tokens"))
+    note = f"{summary.minutes_training:.1f} without the evaluations"
+    return [*figures, Figure("minutes", f"{summary.minutes:.1f}", note)]
+
+
+def _families(summary: Summary) -> list[FamilyRow]:
+    rows = [
+        FamilyRow(plain(name), UNSEEN if family.split == UNSEEN else "", family.before, family.after)
+        for name, family in sorted(summary.families.items(), key=lambda item: (item[1].split == UNSEEN, item[0]))
+    ]
+    rows.append(FamilyRow("all trained families", "", summary.heldout_before, summary.heldout_after, total=True))
+    if summary.unseen_before.trials:
+        rows.append(FamilyRow("all unseen families", "", summary.unseen_before, summary.unseen_after, total=True))
+    return rows
+
+
+def _mark(score: Score, y: int, colour: int) -> Mark:
+    interval = wilson(score)
+    at, low, high = (round(_TABLE_LEFT + x * _TABLE_WIDTH, 1) for x in (score.rate, interval.low, interval.high))
+    return Mark(at, low, high, y, colour)
+
+
+def _endings(run: RunFiles) -> Endings:
+    columns = {"training": TRAIN, "held-out before": BEFORE, "held-out after": AFTER}
+    counts = {
+        name: Counter(trial.outcome.ended for trial in run.trials if trial.spec.label.startswith(label))
+        for name, label in columns.items()
+    }
+    rows = [
+        EndingRow(ended.value, tuple(counts[name][ended] for name in columns), row.meaning)
+        for ended, row in FAULT_TABLE.items()
+        if any(counts[name][ended] for name in columns)
+    ]
+    return Endings(tuple(columns), tuple(rows))
+
+
+def _rate(score: Score) -> str:
+    return f"{score.rate:.3f}" if score.trials else "–"

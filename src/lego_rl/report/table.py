@@ -1,0 +1,48 @@
+"""The table that ends a run in the terminal: held-out solve rate before and after, family by family."""
+
+from rich.table import Table
+from rich.text import Text
+
+from lego_rl.evaluate.heldout import Score
+from lego_rl.report.plain_text import plain
+from lego_rl.report.summary import UNSEEN, Summary
+
+
+def before_after(summary: Summary) -> Table:
+    """Families that were trained on, then unseen ones, then the sums. The intervals are on the page."""
+    table = Table("family", box=None, pad_edge=False, title="held-out solve rate", title_justify="left")
+    for heading in ("before", "after", "rise"):
+        table.add_column(heading, justify="right")
+    for name, family in sorted(summary.families.items(), key=lambda item: (item[1].split == UNSEEN, item[0])):
+        note = f" ({UNSEEN})" if family.split == UNSEEN else ""
+        _row(table, plain(name) + note, family.before, family.after)
+    table.add_section()
+    _row(table, "all trained families", summary.heldout_before, summary.heldout_after, style="bold")
+    if summary.unseen_before.trials:
+        _row(table, "all unseen families", summary.unseen_before, summary.unseen_after, style="bold")
+    return table
+
+
+def closing_line(summary: Summary) -> str:
+    """The rise with its interval, and what kept it honest, in one line."""
+    parts = [f"{summary.families_risen} of {summary.families_trained} families rose"]
+    if summary.rise is not None:
+        low, high = summary.rise.interval.low, summary.rise.interval.high
+        parts.insert(0, f"rise {summary.rise.mean:+.3f} (95 % interval over tasks {low:+.3f} to {high:+.3f})")
+    if summary.pearson_min is not None:
+        parts.append(f"smallest Pearson of log-probs {summary.pearson_min:.6f}")
+    return " · ".join([*parts, f"{summary.minutes:.1f} min"])
+
+
+def _row(table: Table, name: str, before: Score, after: Score, style: str = "") -> None:
+    rise = Text("–")
+    if before.trials and after.trials:
+        difference = after.rate - before.rate
+        rise = Text(f"{difference:+.3f}", style="green" if difference > 0 else "red" if difference < 0 else "")
+    table.add_row(Text(name), _cell(before), _cell(after), rise, style=style)
+
+
+def _cell(score: Score) -> Text:
+    if not score.trials:
+        return Text("–")
+    return Text(f"{score.solved}/{score.trials} = {score.rate:.3f}")
