@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from lego_rl.tasks.bugtask import BugTask
-from lego_rl.tasks.families import FAMILIES, UNSEEN
-from lego_rl.tasks.generate import generate
+from lego_rl.tasks.generate import families_of, generate
+from lego_rl.tasks.names import Split
 from lego_rl.tasks.words import NOUNS, VERBS
 from warm_start.toolsets import ToolSet, toolset
 
@@ -23,10 +23,10 @@ TAGS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<
 """Qwen's tags: single tokens, but part of the text."""
 
 _GLUED = """
-a an the to of is are be in on at as and or not for with by from it its this that if elif else must should when but does
-do only return returns def import class you your can will was will has have than then so no any all use
-""".split()
-_GLUE = "|".join(sorted(set(_GLUED), key=lambda word: (-len(word), word)))
+a an the to of is are be in on at as and or not for with by from it its this that if elif else must should when but
+does do only return returns def import class you your can will was has have than then so no any all use
+"""
+_GLUE = "|".join(sorted(_GLUED.split(), key=lambda word: (-len(word), word)))
 _PIECES = "|".join(
     (
         r"<function=|<parameter=|\n</parameter>\n|</function>\n|>\n(?=<parameter=)",  # the call syntax
@@ -84,13 +84,14 @@ def train_tokenizer(vocabulary: int, prompts: Sequence[str]) -> Tokenizer:
 def _corpus(prompts: Sequence[str]) -> Iterator[str]:
     for word in (*VERBS, *NOUNS):
         yield from [word] * _WORD_COPIES
-    for name in FAMILIES:
-        split = "unseen" if name in {family.name for family in UNSEEN} else "warm"
-        for task in (generate(0, name, index, split) for index in range(_TASKS_OF_EACH_FAMILY)):
-            yield task.instruction
-            yield from task.files.values()
-            for harness in ("claude-code", "openhands-sdk"):
-                yield from _without_tags(_conversation(task, toolset(harness)))
+    splits: tuple[Split, ...] = ("warm", "unseen")
+    for split in splits:
+        for family in families_of(split):
+            for task in (generate(0, family.name, index, split) for index in range(_TASKS_OF_EACH_FAMILY)):
+                yield task.instruction
+                yield from task.files.values()
+                for harness in ("claude-code", "openhands-sdk"):
+                    yield from _without_tags(_conversation(task, toolset(harness)))
     for prompt in prompts:
         yield from list(_without_tags([prompt])) * _PROMPT_COPIES
 
