@@ -221,6 +221,7 @@ async def test_the_digest_tells_stale_weights(moe: Reference, other_moe: Referen
         return state_digest(reference.module.state_dict(), reference.geometry, torch.float32)
 
     assert engine.weights_digest() == digest(moe) != digest(other_moe)
+    assert engine.digest_of(other_moe.module.state_dict()) == digest(other_moe)
     await engine.load_weights(other_moe.module.state_dict(), 1)
     assert engine.weights_digest() == digest(other_moe)
 

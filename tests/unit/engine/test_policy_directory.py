@@ -62,6 +62,8 @@ def test_bfloat16_takes_two_bytes_a_parameter(tmp_path: Path, saved: Path, moe: 
     assert facts.weight_bytes == 2 * facts.parameters
     assert (target / "model.safetensors").stat().st_size < facts.weight_bytes + 20_000
     assert load_policy(target, torch.float32).dtype == torch.float32
+    with EmbeddedEngine.from_directory(target, dtype="bfloat16") as engine:
+        assert engine.dtype == torch.bfloat16
 
 
 def test_saving_again_replaces_and_leaves_nothing_behind(saved: Path, moe: Reference, other_moe: Reference) -> None:

@@ -17,7 +17,7 @@ import math
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -30,10 +30,16 @@ from lego_rl.engine.embedded.policy import load_policy
 from lego_rl.engine.embedded.prefix_cache import BLOCK_TOKENS
 from lego_rl.engine.embedded.stats import EngineStats
 from lego_rl.engine.embedded.stepper import EngineOptions
-from lego_rl.engine.embedded.weights import Weights
+from lego_rl.engine.embedded.weights import Weights, state_digest
 from lego_rl.engine.embedded.worker import WeightChange, Worker
 from lego_rl.engine.protocol import Sample, Sampling
 from lego_rl.errors import ConfigError
+
+
+type Precision = Literal["float32", "bfloat16"]
+"""Names of what an engine computes in, for recipes and callers without torch."""
+
+_PRECISIONS: dict[Precision, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class EmbeddedEngine:
@@ -64,7 +70,7 @@ class EmbeddedEngine:
         cls,
         path: Path,
         *,
-        dtype: torch.dtype = torch.float32,
+        dtype: torch.dtype | Precision = torch.float32,
         device: str = "cpu",
         version: int = 0,
         options: EngineOptions | None = None,
@@ -74,7 +80,7 @@ class EmbeddedEngine:
 
         Args:
             path: With config.json, model.safetensors and tokenizer.json.
-            dtype: What the engine computes in: float32 or bfloat16.
+            dtype: What the engine computes in: float32 or bfloat16, as torch's dtype or by its name in a recipe.
             device: A torch device.
             version: Weight version of what is loaded.
             options: Batch, cache and threads.
@@ -83,6 +89,8 @@ class EmbeddedEngine:
         Raises:
             ConfigError: The directory is incomplete or contradicts itself.
         """
+        if isinstance(dtype, str):
+            dtype = _PRECISIONS[dtype]
         module = load_policy(path, dtype)
         geometry = Geometry.from_config(module.config)
         weights = Weights.from_state_dict(module.state_dict(), geometry, dtype, torch.device(device))
@@ -111,6 +119,14 @@ class EmbeddedEngine:
     def weights_digest(self) -> str:
         """Digest of the weights in use; equal to `state_digest` of the state dict they were loaded from."""
         return self._worker.weights.digest()
+
+    def digest_of(self, state: Mapping[str, Tensor]) -> str:
+        """What `weights_digest` is while exactly these weights are in use.
+
+        Args:
+            state: ``module.state_dict()`` of any dtype and device.
+        """
+        return state_digest(state, self._geometry, self._dtype)
 
     def stats(self) -> EngineStats:
         """Totals since the engine was made."""
@@ -202,7 +218,7 @@ class EmbeddedEngine:
 
 
 def _check_dtype(dtype: torch.dtype) -> None:
-    if dtype not in (torch.float32, torch.bfloat16):
+    if dtype not in _PRECISIONS.values():
         raise ConfigError(f"the embedded engine does not compute in {dtype}", "use float32 or bfloat16")
 
 
