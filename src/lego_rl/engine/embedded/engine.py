@@ -35,7 +35,6 @@ from lego_rl.engine.embedded.worker import WeightChange, Worker
 from lego_rl.engine.protocol import Sample, Sampling
 from lego_rl.errors import ConfigError
 
-
 type Precision = Literal["float32", "bfloat16"]
 """Names of what an engine computes in, for recipes and callers without torch."""
 
