@@ -1,0 +1,59 @@
+"""``lego-rl sft``: learn from captured demonstrations."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from lego_rl.commands.assemble import policy_directory
+from lego_rl.config.load import dump, read
+from lego_rl.config.sft_recipe import SftRecipe
+from lego_rl.errors import RunError
+from lego_rl.gateway.trajectory import Segment
+from lego_rl.rollout.store import RunDirectory
+from lego_rl.train.sft import SftMetrics, run_sft
+
+_INTERRUPTED = 130
+_PRINT_EVERY = 10
+
+
+def run(path: Path, overrides: Sequence[str]) -> None:
+    """Fine-tune, or continue what was stopped.
+
+    Raises:
+        LegoError: Something that the recipe names is missing or does not fit.
+    """
+    recipe = read(SftRecipe, path, overrides)
+    segments = [segment for folder in recipe.demonstrations.runs for segment in demonstrations(folder)]
+    directory = recipe.run.dir
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "recipe.toml").write_text(dump(recipe), encoding="utf-8")
+    console = Console()
+    console.print(f"{len(segments)} segments of demonstrations · {recipe.sft.steps} updates of {recipe.sft.batch}")
+
+    def show(metrics: SftMetrics) -> None:
+        if metrics.step % _PRINT_EVERY == 0 or metrics.step == recipe.sft.steps - 1:
+            console.print(
+                f"update {metrics.step + 1}/{recipe.sft.steps} · loss {metrics.loss:.4f} · accuracy"
+                f" {metrics.accuracy:.4f} · {metrics.positions / metrics.seconds:.0f} positions/s"
+            )
+
+    try:
+        policy = run_sft(policy_directory(recipe.policy.path), segments, directory, recipe.sft, show)
+    except KeyboardInterrupt:
+        typer.echo("stopped; the same command goes on from the last checkpoint", err=True)
+        raise typer.Exit(_INTERRUPTED) from None
+    console.print(f"policy: {policy}")
+
+
+def demonstrations(folder: Path) -> list[Segment]:
+    """The training sequences of every captured trial of a run, in the order of the trials' ids.
+
+    Raises:
+        RunError: The folder is no run directory, or a record is damaged.
+    """
+    directory = RunDirectory(folder)
+    if not directory.trials.is_dir():
+        raise RunError(f"{folder} holds no captured trials", "name the run directory of a capture")
+    return [s for record in directory.store if record.trajectory is not None for s in record.trajectory.segments]

@@ -1,0 +1,38 @@
+"""The recipe of supervised fine-tuning on captured demonstrations."""
+
+from pathlib import Path
+
+from pydantic import Field
+
+from lego_rl.settings import Settings
+from lego_rl.train.sft_settings import SftSettings
+
+
+class SftRunSection(Settings):
+    """Where the run lives."""
+
+    dir: Path
+    """The run directory; relative to the working directory. An unfinished run in it is continued."""
+
+
+class SftPolicySection(Settings):
+    """Which weights the run starts from."""
+
+    path: str
+    """A Hugging Face directory, or ``builtin:NAME`` for a shipped one."""
+
+
+class DemonstrationsSection(Settings):
+    """What is learned from."""
+
+    runs: tuple[Path, ...] = Field(min_length=1)
+    """Run directories whose captured trials are the demonstrations."""
+
+
+class SftRecipe(Settings):
+    """A fine-tuning run."""
+
+    run: SftRunSection
+    policy: SftPolicySection
+    demonstrations: DemonstrationsSection
+    sft: SftSettings
