@@ -242,6 +242,10 @@ class Sandbox:
         if not self._cgroups.is_empty():
             raise SandboxError("a killed sandbox still has processes in its control group")
 
+    def _remove_files(self) -> None:
+        self._cgroups.remove()
+        self.run_folder.remove()
+
     def snapshot(self) -> Snapshot:
         """The work tree as the killed sandbox left it.
 
@@ -261,8 +265,8 @@ class Sandbox:
         finally:
             self._closed = True
             os.close(self._pidfd)
-            self._cgroups.remove()
-            self.run_folder.remove()
+            # A sandbox may leave very many files; whoever shares the event loop must not wait for them.
+            await asyncio.to_thread(self._remove_files)
 
     async def _run(self, fields: list[str], stdin: bytes, pipes: Sequence[OutputPipe]) -> int:
         """Send a request with standard input and output pipes; the exit status of what it started."""

@@ -26,6 +26,8 @@ ENDS = {
     "the sleeper": (Ended.AGENT_TIMEOUT, 1),
     "the looper": (Ended.BUDGET_EXHAUSTED, 0),
     "the wrecker": (Ended.HARNESS_KILLED, 1),
+    "the escapist": (Ended.FINISHED, 1),
+    "the digger": (Ended.FINISHED, 1),
     "the hog": (Ended.SANDBOX_LOST, 1),
 }
 """How each part ends. Whoever mended the function before it went wrong is graded for it."""

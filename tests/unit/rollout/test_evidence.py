@@ -1,0 +1,170 @@
+"""What a trial left behind, sorted into evidence: by where it failed and as what, never by what it says."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lego_rl.engine.protocol import EngineError, Sampling
+from lego_rl.engine.scripted import Reply, ScriptedEngine
+from lego_rl.errors import CaptureError
+from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.server import Gateway
+from lego_rl.gateway.template import ChatTemplate
+from lego_rl.gateway.tool_calls import tool_call_parser
+from lego_rl.gateway.tree import Request
+from lego_rl.harness import registry
+from lego_rl.harness.base import HarnessBundle
+from lego_rl.messages import Message
+from lego_rl.rollout.agent import Work
+from lego_rl.rollout.evidence import DETAIL_CHARS, conduct_of, detail_of, host_evidence
+from lego_rl.rollout.faults import Ended, Treatment, classify, reward_of
+from lego_rl.rollout.harbor_trial import Failure, Grades
+from lego_rl.rollout.spec import Grading
+from lego_rl.sandbox.box import Completed
+from lego_rl.sandbox.verdict import Patch, Verdict
+
+POLICY = Path(__file__).parents[3] / "src" / "lego_rl" / "policies" / "demo"
+TEMPLATE = ChatTemplate.load(POLICY)
+ANSWER = Reply([TEMPLATE.end_of_turn])
+PATCH = Grades(patch=Patch())
+GRADED = Grades(Patch(), Verdict(1))
+
+
+def down(prompt: Sequence[int], sampling: Sampling) -> Reply:
+    raise EngineError("down")
+
+
+def work(
+    *, began: bool = True, setting_up: bool = True, completed: Completed | None = None, script: Callable[..., Reply]
+) -> Work:
+    """A trial's work after one request."""
+    gateway = Gateway(ScriptedEngine(script), TEMPLATE, tool_call_parser("qwen3_coder"))
+    session = gateway.open(Budget(), temperature=1.0)
+    made = Work(
+        gateway=gateway,
+        session=session,
+        harness=registry.make("claude-code"),
+        bundle=HarnessBundle("claude-code", "1", "", Path("/nowhere"), 0, ""),
+        model="policy",
+        wall_clock_sec=1.0,
+        setting_up=setting_up,
+        began=began,
+        completed=completed,
+    )
+
+    async def one_request() -> None:
+        exchange = await session.admit(Request((Message("user", "hello"),), ()))
+        await asyncio.gather(exchange.answer(), return_exceptions=True)
+        await made.close()
+
+    if began:
+        asyncio.run(one_request())
+    return made
+
+
+def worked(**changes: object) -> Work:
+    arguments = {"completed": Completed(0, "", ""), "script": lambda prompt, sampling: ANSWER} | changes
+    return work(**arguments)  # type: ignore[arg-type]
+
+
+def ended(done: Work, grades: Grades, failure: Failure | None) -> tuple[Ended, int | None]:
+    conduct = conduct_of(done, grades, failure, Grading.FRESH)
+    row = classify(host_evidence(done, grades, failure), conduct)
+    return row.ended, reward_of(row, conduct)
+
+
+def failure(kind: str) -> Failure:
+    return Failure(kind, "something", "trace")
+
+
+@pytest.mark.parametrize("kind", ["SandboxError", "TaskError", "EnvironmentStartTimeoutError", "PermissionError"])
+def test_what_fails_before_the_sandbox_stands_is_its_start(kind: str) -> None:
+    assert ended(worked(began=False, setting_up=False), Grades(), failure(kind)) == (Ended.SANDBOX_START, None)
+
+
+@pytest.mark.parametrize("kind", ["SandboxError", "TransferError", "AgentSetupTimeoutError", "OSError"])
+def test_what_fails_before_the_harness_is_started_is_its_set_up(kind: str) -> None:
+    assert ended(worked(began=False), Grades(), failure(kind)) == (Ended.SETUP_FAILED, None)
+
+
+@pytest.mark.parametrize("kind", ["KeyError", "ValueError", "SomethingOfHarbors", "object", "Exception"])
+def test_what_nobody_foresaw_is_unattributed(kind: str) -> None:
+    assert ended(worked(began=False), Grades(), failure(kind)) == (Ended.UNATTRIBUTED_BEFORE, None)
+    assert ended(worked(), Grades(), failure(kind)) == (Ended.UNATTRIBUTED_AFTER, 0)
+    assert ended(worked(), PATCH, failure(kind)) == (Ended.UNATTRIBUTED_AFTER, 0)
+
+
+def test_a_harness_that_was_never_started_without_any_failure_is_unattributed() -> None:
+    assert ended(worked(began=False), Grades(), None) == (Ended.UNATTRIBUTED_BEFORE, None)
+
+
+@pytest.mark.parametrize("kind", ["SandboxError", "OSError", "RunError"])
+def test_a_file_tree_that_cannot_be_read_out_is_the_policys(kind: str) -> None:
+    assert ended(worked(), Grades(), failure(kind)) == (Ended.NO_SNAPSHOT, 0)
+
+
+def test_of_grading_only_a_sandbox_that_could_not_be_built_is_ours() -> None:
+    assert ended(worked(), PATCH, failure("GradingStartError")) == (Ended.GRADING_START, None)
+    assert ended(worked(), PATCH, failure("SandboxError")) == (Ended.UNGRADABLE, 0)
+    assert ended(worked(), PATCH, failure("VerifierTimeoutError")) == (Ended.GRADING_TIMEOUT, 0)
+
+
+def test_a_failure_after_the_verdict_changes_nothing() -> None:
+    for kind in ("SandboxError", "KeyError", "OSError"):
+        assert ended(worked(), GRADED, failure(kind)) == (Ended.FINISHED, 1)
+
+
+def test_an_engine_that_failed_last_is_the_infrastructures_whatever_the_verdict() -> None:
+    done = worked(script=down, completed=Completed(1, "", ""))
+    assert done.session.engine_failed
+    assert ended(done, Grades(Patch(), Verdict(0)), None) == (Ended.ENGINE_FAILED, None)
+
+
+def test_an_engine_whose_answers_contradict_themselves_has_failed() -> None:
+    done = worked()
+    done.trajectory, done.capture_error = None, CaptureError("one row is missing")
+    assert ended(done, GRADED, None) == (Ended.ENGINE_FAILED, None)
+
+
+def test_how_the_harness_ended_is_read_from_the_host_alone() -> None:
+    ends = {
+        Completed(0, "", ""): Ended.FINISHED,
+        Completed(1, "", ""): Ended.HARNESS_ERROR,
+        Completed(139, "", ""): Ended.HARNESS_KILLED,
+        Completed(137, "", "", timed_out=True): Ended.AGENT_TIMEOUT,
+        Completed(137, "", "", died=True): Ended.SANDBOX_LOST,
+    }
+    for completed, row in ends.items():
+        assert ended(worked(completed=completed), GRADED, None) == (row, 1)
+
+
+@given(
+    kind=st.text(max_size=12) | st.sampled_from(["SandboxError", "OSError", "KeyError", "VerifierTimeoutError"]),
+    message=st.text(max_size=1000),
+    grades=st.sampled_from([Grades(), PATCH, GRADED, Grades(Patch(), Verdict(0), {"memory": 3, "disk": 0})]),
+)
+def test_no_failure_after_the_start_masks_a_trial_unless_the_grading_sandbox_could_not_be_built(
+    kind: str, message: str, grades: Grades
+) -> None:
+    problem = Failure(kind, message, "")
+    conduct = conduct_of(DONE, grades, problem, Grading.FRESH)
+    row = classify(host_evidence(DONE, grades, problem), conduct)
+    assert row.treatment is not Treatment.MASKED
+    detail = detail_of(row, DONE, grades, problem)
+    assert detail.startswith(row.meaning)
+    assert len(detail) <= DETAIL_CHARS
+    assert "\n" not in detail
+    detail.encode()
+
+
+DONE = worked()
+
+
+def test_the_detail_names_the_limits_that_were_hit() -> None:
+    grades = Grades(Patch(), Verdict(0), {"memory": 2, "processes": 0, "disk": 1})
+    row = classify(host_evidence(DONE, grades, None), conduct_of(DONE, grades, None, Grading.FRESH))
+    assert detail_of(row, DONE, grades, None).endswith("it ran into its limit of memory, disk")
