@@ -4,19 +4,15 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Protocol
-
-import torch
 
 from lego_rl.config.recipe import EngineSection, Recipe
 from lego_rl.engine.audit import AuditedEngine
 from lego_rl.engine.audit_log import FileAuditLog
 from lego_rl.engine.embedded.engine import EmbeddedEngine
 from lego_rl.engine.embedded.stepper import EngineOptions
-from lego_rl.engine.embedded.weights import state_digest
 from lego_rl.engine.protocol import Engine
 from lego_rl.errors import ConfigError
 from lego_rl.evaluate.heldout import spread_over_families
@@ -209,18 +205,22 @@ def loop_parts(
     template = ChatTemplate.load(source)
     checkpoints = Checkpoints(directory.checkpoints, recipe.run.keep_checkpoints)
     trainer = _trainer(recipe, source, checkpoints)
-    dtype = getattr(torch, recipe.engine.dtype)
     latest = checkpoints.latest()
     engine = EmbeddedEngine.from_directory(
         latest[1] / POLICY if latest else source,
-        dtype=dtype,
+        dtype=recipe.engine.dtype,
         device=recipe.engine.device,
         version=trainer.version,
         options=engine_options(recipe.engine),
         seed=recipe.run.seed,
     )
-    with engine, Journal(directory.journal) as journal, MetricsLog(directory.path, trainer.version) as log:
-        auditor = AuditedEngine(engine, FileAuditLog(directory.path / "audit"))
+    with (
+        engine,
+        Journal(directory.journal) as journal,
+        FileAuditLog(directory.path / "audit") as audit_log,
+        MetricsLog(directory.path, trainer.version) as log,
+    ):
+        auditor = AuditedEngine(engine, audit_log)
         runtime = Runtime(
             gateway=Gateway(inject(auditor), template, tool_call_parser(recipe.policy.tool_parser)),
             harness=harness,
@@ -232,7 +232,7 @@ def loop_parts(
         yield LoopParts(
             trainer=trainer,
             engine=engine,
-            digest_of=partial(state_digest, geometry=engine.geometry, dtype=dtype),
+            digest_of=engine.digest_of,
             auditor=auditor,
             rollouts=rollouts,
             specs=SpecBuilder(recipe),
@@ -261,7 +261,7 @@ def engine_options(section: EngineSection) -> EngineOptions:
 
 
 def _trainer(recipe: Recipe, source: Path, checkpoints: Checkpoints) -> Trainer:
-    device, shape = torch.device(recipe.engine.device), batch_shape(recipe)
+    device, shape = recipe.engine.device, batch_shape(recipe)
     latest = checkpoints.latest()
     if latest is None:
         return Trainer.from_directory(source, recipe.train, shape, device)

@@ -98,15 +98,12 @@ class Trainer:
         self._last_batches: list[MicroBatch] = []
 
     @classmethod
-    def from_directory(
-        cls, directory: Path, settings: TrainSettings, shape: BatchShape, device: torch.device | None = None
-    ) -> Self:
+    def from_directory(cls, directory: Path, settings: TrainSettings, shape: BatchShape, device: str = "cpu") -> Self:
         """Start from a policy directory; the reference is a second copy of it.
 
         Raises:
             ConfigError: The directory holds no policy, or the settings do not fit it.
         """
-        device = device or torch.device("cpu")
         policy, reference = _load(directory, device), _reference(directory, settings, device)
         return cls(policy, reference, directory, settings, shape)
 
@@ -172,7 +169,7 @@ class Trainer:
         reference: Path,
         settings: TrainSettings,
         shape: BatchShape,
-        device: torch.device | None = None,
+        device: str = "cpu",
     ) -> Self:
         """Continue from what `save` wrote; on one CPU the next step is the one that would have been taken, bit by bit.
 
@@ -181,12 +178,11 @@ class Trainer:
             reference: The policy directory that the run started from.
             settings: As in the run that is resumed.
             shape: As in the run that is resumed.
-            device: Where to train.
+            device: Torch device to train on.
 
         Raises:
             RunError: The checkpoint is incomplete.
         """
-        device = device or torch.device("cpu")
         policy = _load(directory / persistence.POLICY, device)
         trainer = cls(policy, _reference(reference, settings, device), reference, settings, shape)
         trainer.version = persistence.read(directory, trainer._optimizer)
@@ -297,11 +293,11 @@ class Trainer:
         return norms
 
 
-def _load(directory: Path, device: torch.device) -> PreTrainedModel:
+def _load(directory: Path, device: str) -> PreTrainedModel:
     module = load_policy(directory, torch.float32)
-    nn.Module.to(module, device)
+    nn.Module.to(module, torch.device(device))
     return module
 
 
-def _reference(directory: Path, settings: TrainSettings, device: torch.device) -> PreTrainedModel | None:
+def _reference(directory: Path, settings: TrainSettings, device: str) -> PreTrainedModel | None:
     return _load(directory, device) if settings.loss.kl_coefficient else None
