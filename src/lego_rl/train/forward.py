@@ -81,10 +81,20 @@ def _hidden(module: PreTrainedModel, batch: MicroBatch, matched_BT: Tensor) -> T
     cache.batch_repeat_interleave(len(batch.rows))
     with _routing(module, batch, slice(None), slice(shared, None), matched_BT):
         hidden_BSH = module.base_model(
-            input_ids=batch.input_ids_BT[:, shared:], past_key_values=cache, use_cache=True
+            input_ids=batch.input_ids_BT[:, shared:],
+            attention_mask=_causal(batch.input_ids_BT.shape[1], shared, module.dtype, batch.input_ids_BT.device),
+            past_key_values=cache,
+            use_cache=True,
         ).last_hidden_state
     suffix_NH: Tensor = hidden_BSH[batch.mask_BT[:, shared:]]
     return suffix_NH
+
+
+def _causal(length: int, shared: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Additive mask ``[1, 1, S, T]``, one for all rows; left to itself the module builds one a row and converts it in
+    every layer. Padding needs none: it stands behind everything that is trained."""
+    mask_ST = torch.full((length - shared, length), -torch.inf, dtype=dtype, device=device).triu_(shared + 1)
+    return mask_ST[None, None]
 
 
 @contextmanager
