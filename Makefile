@@ -1,10 +1,9 @@
 # Every target sets the checkout up first; a finished set-up costs a second.
 HARNESS ?= claude-code
 SEED ?= 0
-STEPS ?=
+RUN ?= runs/demo
 LEGO := .venv/bin/lego-rl
 PYTEST := .venv/bin/python -m pytest
-OVERRIDES := $(if $(STEPS),--set train.steps=$(STEPS))
 
 .PHONY: setup demo test test-integration test-long check bench warm-start clean
 
@@ -13,7 +12,7 @@ setup:
 
 demo:
 	@scripts/setup.sh $(HARNESS)
-	$(LEGO) train recipes/demo-$(HARNESS).toml --set run.seed=$(SEED) $(OVERRIDES)
+	$(LEGO) train recipes/demo-$(HARNESS).toml --set run.seed=$(SEED) --set run.dir=$(RUN)
 
 test: setup
 	$(PYTEST) tests/unit

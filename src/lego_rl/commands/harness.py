@@ -20,6 +20,17 @@ def install(name: str) -> None:
     console.print(f"{bundle.name} {bundle.version} · {size} · sha256 {bundle.hash[:12]} · {bundle.licence}")
 
 
+def verify(name: str) -> None:
+    """Hash every file of an installed bundle and compare with what was installed.
+
+    Raises:
+        ConfigError: The name is unknown.
+        HarnessError: It is not installed, or a file was altered.
+    """
+    bundle = registry.verify(name)
+    Console().print(f"{bundle.name} {bundle.version} · unaltered · sha256 {bundle.hash}")
+
+
 def show() -> None:
     """Print every known harness, installed or not."""
     bundles = {(bundle.name, bundle.version): bundle for bundle in registry.installed()}
