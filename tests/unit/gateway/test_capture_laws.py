@@ -259,7 +259,7 @@ def delivered(sampled: Sequence[Sampled], index: int) -> bool:
 
 TestConversations = Conversations.TestCase
 TestConversations.settings = settings(
-    max_examples=60,
+    max_examples=40,
     derandomize=True,
     stateful_step_count=15,
     deadline=None,

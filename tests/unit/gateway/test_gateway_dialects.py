@@ -1,0 +1,110 @@
+"""What the dialects read: the same neutral conversation out of every way to write it."""
+
+from dataclasses import replace
+
+import pytest
+from gateway_kit import BASH
+
+from lego_rl.gateway.dialects.anthropic import AnthropicDialect
+from lego_rl.gateway.dialects.openai_chat import OpenAIChatDialect
+from lego_rl.messages import Json, Message, ToolCall
+
+ANTHROPIC, OPENAI = AnthropicDialect(), OpenAIChatDialect()
+
+
+def from_anthropic(*messages: Json, system: Json = None) -> tuple[Message, ...]:
+    return ANTHROPIC.read({"model": "m", "system": system, "messages": list(messages)}, {}).request.messages
+
+
+def from_openai(*messages: Json) -> tuple[Message, ...]:
+    return OPENAI.read({"model": "m", "messages": list(messages)}, {}).request.messages
+
+
+def test_anthropic_system_blocks_are_messages_and_the_billing_line_is_not() -> None:
+    hi = {"role": "user", "content": "hi"}
+    blocks = [
+        {"type": "text", "text": "x-anthropic-billing-header: cc_version=1; cch=0a1b2;"},
+        {"type": "text", "text": "One.", "cache_control": {"type": "ephemeral"}},
+        {"type": "text", "text": " "},
+        {"type": "text", "text": "Two."},
+    ]
+    expected = (Message("system", "One."), Message("system", "Two."), Message("user", "hi"))
+    assert from_anthropic(hi, system=blocks) == expected
+    assert from_anthropic(hi, system="One.") == (expected[0], expected[2])
+
+
+def test_anthropic_results_come_before_text_and_a_text_model_is_told_of_images() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}
+    content = [
+        {"type": "text", "text": "Look: "},
+        {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "out"}, image]},
+        {"type": "tool_result", "tool_use_id": "c2", "is_error": True},
+        image,
+    ]
+    assert from_anthropic({"role": "user", "content": content}) == (
+        Message("tool", "out[image]", tool_call_id="c1"),
+        Message("tool", "", tool_call_id="c2"),
+        Message("user", "Look: [image]"),
+    )
+
+
+def test_anthropic_assistants_and_late_system_messages() -> None:
+    blocks = [
+        {"type": "thinking", "thinking": "hm", "signature": "s"},
+        {"type": "text", "text": "I "},
+        {"type": "text", "text": "look.", "cache_control": {"type": "ephemeral"}},
+        {"type": "tool_use", "id": "c1", "name": "bash", "input": {"command": "ls"}},
+    ]
+    assert from_anthropic(
+        {"role": "user", "content": "hi"},
+        {"role": "system", "content": "note"},
+        {"role": "assistant", "content": blocks},
+        {"role": "assistant", "content": "plain"},
+    )[1:] == (
+        Message("system", "note"),
+        Message("assistant", "I look.", (ToolCall("c1", "bash", {"command": "ls"}),), reasoning="hm"),
+        Message("assistant", "plain"),
+    )
+
+
+def test_openai_messages() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
+    image = {"type": "image_url", "image_url": {"url": "data:"}}
+    assert from_openai(
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}, image]},
+        {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": "hm"},
+        {"role": "tool", "tool_call_id": "c1", "content": "out"},
+        {"role": "assistant", "tool_calls": None},
+    ) == (
+        Message("system", "Be brief."),
+        Message("user", "ab[image_url]"),
+        Message("assistant", "", (ToolCall("c1", "bash", {"command": "ls"}),), reasoning="hm"),
+        Message("tool", "out", tool_call_id="c1"),
+        Message("assistant", ""),
+    )
+
+
+@pytest.mark.parametrize("arguments", ["", "{}"])
+def test_a_call_without_arguments(arguments: str) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": arguments}}
+    (message,) = from_openai({"role": "assistant", "tool_calls": [call]})
+    assert message.tool_calls[0].arguments == {}
+
+
+def test_tools_are_the_same_in_both() -> None:
+    body: dict[str, Json] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+    function: dict[str, Json] = {"name": "bash", "description": BASH.description, "parameters": dict(BASH.parameters)}
+    spec: dict[str, Json] = {"name": "bash", "description": BASH.description, "input_schema": dict(BASH.parameters)}
+    bare = replace(BASH, description="", parameters={})
+    read = ANTHROPIC.read(body | {"tools": [spec | {"cache_control": {}}, {"name": "bash"}]}, {}).request.tools
+    assert read == (BASH, bare)
+    tools: Json = [{"type": "function", "function": function}, {"type": "function", "function": {"name": "bash"}}]
+    assert OPENAI.read(body | {"tools": tools}, {}).request.tools == (BASH, bare)
+
+
+def test_who_asks() -> None:
+    body: Json = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+    assert ANTHROPIC.read(body, {"x-claude-code-agent-id": "a7"}).request.lane == "a7"
+    assert OPENAI.read(body, {"x-session-id": "s1"}).request.lane == "s1"
+    assert ANTHROPIC.read(body, {}).request.lane == OPENAI.read(body, {}).request.lane == ""

@@ -1,0 +1,75 @@
+"""Trajectories on disk: readable by others, exact for us, and damage is named."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from capture_oracle import check_round_trip
+from gateway_kit import call_text, spell_oddly, tape, user
+from wires import AnthropicWire, served
+
+from lego_rl.errors import RunError
+from lego_rl.gateway.store import TOKENS_FILE, TRAJECTORY_FILE, load_segments, read_trajectory, write_trajectory
+from lego_rl.gateway.trajectory import Accounting, Trajectory
+from lego_rl.messages import Message
+
+EMPTY = Trajectory((), (), (), (), Accounting(refused={"turns": 1}, budget_hit="turns"))
+
+
+async def captured(*, dense: bool = False) -> Trajectory:
+    engine = tape([call_text("bash", {"command": "ls"}) * 2, spell_oddly("Done."), "Again."], routes=None)
+    if not dense:
+        engine = tape([call_text("bash", {"command": "ls"}) * 2, spell_oddly("Done."), "Again."])
+    wire = AnthropicWire()
+    async with served(engine) as at:
+        messages = [Message("system", "Mend."), user("Mend it.")]
+        answer = await at.ask(wire, messages)
+        results = [Message("tool", f"out {call.id} \ud83d\ude00", tool_call_id=call.id) for call in answer.tool_calls]
+        await at.ask(wire, [*messages, answer, *results[::-1]])
+        await at.ask(wire, [*messages, user("late"), Message("tool", "stray", tool_call_id="nobody's")])
+        return await at.close()
+
+
+@pytest.mark.parametrize("dense", [False, True], ids=["routed", "dense"])
+async def test_what_is_read_is_what_was_written(dense: bool) -> None:
+    trajectory = await captured(dense=dense)
+    assert len(trajectory.segments) == 2
+    check_round_trip(trajectory)
+
+
+def test_a_trial_without_a_call_has_a_record_too() -> None:
+    check_round_trip(EMPTY)
+
+
+def test_the_files_are_readable_without_this_package(tmp_path: Path) -> None:
+    trajectory = asyncio.run(captured())
+    write_trajectory(trajectory, tmp_path, harness="claude-code", version="2.1", session_id="t7")
+    document = json.loads((tmp_path / TRAJECTORY_FILE).read_text(encoding="utf-8"))
+    assert document["schema_version"].startswith("ATIF-v1.")
+    assert document["agent"]["name"] == "claude-code"
+    assert [step["source"] for step in document["steps"]] == ["system", "user", "agent", "agent"]
+    results = document["steps"][2]["observation"]["results"]
+    calls = document["steps"][2]["tool_calls"]
+    assert {each["source_call_id"] for each in results} == {each["tool_call_id"] for each in calls}
+    with np.load(tmp_path / TOKENS_FILE, allow_pickle=False) as archive:
+        assert archive["token_lengths"].sum() == len(archive["token_ids"]) == trajectory.accounting.sampled_tokens
+    assert sorted(path.name for path in tmp_path.iterdir()) == [TOKENS_FILE, TRAJECTORY_FILE]
+
+
+def test_damage_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=TOKENS_FILE):
+        load_segments(tmp_path)
+    write_trajectory(asyncio.run(captured()), tmp_path)
+    tokens, text = tmp_path / TOKENS_FILE, tmp_path / TRAJECTORY_FILE
+    whole = tokens.read_bytes()
+    for damaged in (b"", whole[:-100], b"x" * 1000):
+        tokens.write_bytes(damaged)
+        with pytest.raises(RunError, match=TOKENS_FILE):
+            load_segments(tmp_path)
+    tokens.write_bytes(whole)
+    for broken in ("", "{}", text.read_text(encoding="utf-8").replace('"lego_rl"', '"other"')):
+        text.write_text(broken, encoding="utf-8")
+        with pytest.raises(RunError, match=TRAJECTORY_FILE):
+            read_trajectory(tmp_path)

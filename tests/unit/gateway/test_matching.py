@@ -1,0 +1,76 @@
+"""Which differences are cosmetic, and which are a rewrite."""
+
+from dataclasses import replace
+
+import pytest
+from gateway_kit import BASH
+
+from lego_rl.gateway.matching import same_message
+from lego_rl.messages import Json, Message, ToolCall
+
+KNOWN = Message(
+    "assistant",
+    "I look.",
+    (
+        ToolCall(
+            "c1", "bash", {"command": "ls", "timeout": 2000.0, "list": "[1, 2]", "flag": "True", "deep": {"a": [1]}}
+        ),
+    ),
+    reasoning="hm",
+)
+
+
+def with_arguments(**changes: Json) -> Message:
+    arguments = dict(KNOWN.tool_calls[0].arguments) | changes
+    return replace(KNOWN, tool_calls=(replace(KNOWN.tool_calls[0], arguments=arguments),))
+
+
+COSMETIC = {
+    "nothing": KNOWN,
+    "white space": replace(KNOWN, content="\nI look.\n"),
+    "reasoning dropped": replace(KNOWN, reasoning=None),
+    "reasoning emptied": replace(KNOWN, reasoning=""),
+    "reasoning trimmed": replace(KNOWN, reasoning="hm\n"),
+    "order": replace(
+        KNOWN,
+        tool_calls=(replace(KNOWN.tool_calls[0], arguments=dict(reversed(KNOWN.tool_calls[0].arguments.items()))),),
+    ),
+    "number": with_arguments(timeout=2000),
+    "parsed list": with_arguments(list=[1, 2]),
+    "parsed flag": with_arguments(flag=True),
+    "default filled in": with_arguments(background=False),
+    "null filled in": with_arguments(other=None),
+    "tool renamed": replace(KNOWN, tool_calls=(replace(KNOWN.tool_calls[0], name="Bash2"),)),
+}
+REWRITES = {
+    "another text": replace(KNOWN, content="I see."),
+    "another role": replace(KNOWN, role="user", tool_calls=()),
+    "other reasoning": replace(KNOWN, reasoning="well"),
+    "calls cleared": replace(KNOWN, tool_calls=()),
+    "a call added": replace(KNOWN, tool_calls=(*KNOWN.tool_calls, ToolCall("c2", "bash", {}))),
+    "another id": replace(KNOWN, tool_calls=(replace(KNOWN.tool_calls[0], id="c2"),)),
+    "another command": with_arguments(command="rm"),
+    "another number": with_arguments(timeout=1),
+    "another depth": with_arguments(deep={"a": [2]}),
+    "a flag for a number": with_arguments(timeout=True),
+    "not the default": with_arguments(background=True),
+    "unknown argument": with_arguments(other=1),
+    "argument lost": replace(KNOWN, tool_calls=(replace(KNOWN.tool_calls[0], arguments={"command": "ls"}),)),
+}
+
+
+@pytest.mark.parametrize("sent", COSMETIC.values(), ids=COSMETIC)
+def test_cosmetic(sent: Message) -> None:
+    assert same_message(KNOWN, sent, [BASH])
+
+
+@pytest.mark.parametrize("sent", REWRITES.values(), ids=REWRITES)
+def test_rewrite(sent: Message) -> None:
+    assert not same_message(KNOWN, sent, [BASH])
+
+
+def test_what_others_say_is_compared_as_it_is() -> None:
+    said = Message("tool", "out", tool_call_id="c1")
+    assert same_message(said, replace(said), [BASH])
+    for other in (replace(said, content="out\n"), replace(said, tool_call_id="c2")):
+        assert not same_message(said, other, [BASH])
