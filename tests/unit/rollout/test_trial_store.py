@@ -171,7 +171,7 @@ def test_a_process_that_is_killed_while_writing_leaves_nothing_under_the_name(tm
     program = f"""
 import os, pathlib, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_store import full
+from test_trial_store import full
 from lego_rl.rollout.store import RunDirectory
 import lego_rl.rollout.store as module
 store = RunDirectory.make(pathlib.Path({str(tmp_path / "run")!r})).store
