@@ -1,10 +1,10 @@
 """A work directory that answers the calls of a demonstration, so that thousands of trials need no harness.
 
-Searching is the real ``grep``; reading and editing follow the contract of the two harnesses' tools: numbered lines, a
-unique text to replace, a plain sentence when something is wrong.
+It follows the contract of the two harnesses' tools: hits with path and number, numbered lines, a unique text to
+replace, a plain sentence when something is wrong. The integration tests do the same in the harnesses themselves.
 """
 
-import subprocess
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -47,8 +47,7 @@ class Workbench:
         """The result of one call, as the harness words it."""
         match name, dict(arguments):
             case (("Bash" | "terminal"), {"command": str(command)}):
-                done = subprocess.run(command, shell=True, cwd=self.folder, capture_output=True, text=True, check=False)
-                return done.stdout.strip()
+                return self.search(command)
             case "Read", {"file_path": str(path)}:
                 return numbered(self.at(path).read_text(), width=0)
             case "Edit", {"file_path": str(path), "old_string": str(old), "new_string": str(new)}:
@@ -60,6 +59,17 @@ class Workbench:
             case "file_editor", {"command": "str_replace", "path": str(path), "old_str": str(old), "new_str": str(new)}:
                 return self.replace(path, old, new)
         raise AssertionError(f"no such call: {name} {arguments}")
+
+    def search(self, command: str) -> str:
+        """What ``grep -rn TEXT .`` prints."""
+        program, flags, text, where = shlex.split(command)
+        assert (program, flags, where) == ("grep", "-rn", ".")
+        return "\n".join(
+            f"./{path}:{number}:{line}"
+            for path in self.task.files
+            for number, line in enumerate(self.at(f"{WORKDIR}/{path}").read_text().split("\n"), 1)
+            if text in line
+        )
 
     def at(self, path: str) -> Path:
         """The file on disk that an absolute path in the sandbox means."""
