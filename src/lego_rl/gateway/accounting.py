@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from lego_rl.gateway.roles import roles_of
 from lego_rl.gateway.routes import OwnedRoutes, owned_routes, route_shape
 from lego_rl.gateway.segments import build_segments, last_calls
-from lego_rl.gateway.trajectory import Accounting, Fate, Generation, Segment, Trajectory
+from lego_rl.gateway.trajectory import Accounting, CallRole, Fate, Generation, Segment, Trajectory
 from lego_rl.gateway.tree import Call, TokenTree
 from lego_rl.messages import Message
 
@@ -30,6 +31,7 @@ def trajectory_of(tree: TokenTree, budget_hit: str | None, refused: Mapping[str,
 
 def _generations(tree: TokenTree) -> tuple[Generation, ...]:
     index_of = {call: index for index, call in enumerate(tree.calls)}
+    role_of = roles_of([root for root in tree.roots if root.recording])
     shape = route_shape(tree.calls)
     generations = []
     for call in tree.calls:
@@ -37,7 +39,8 @@ def _generations(tree: TokenTree) -> tuple[Generation, ...]:
         routes = None
         if shape is not None and fate == "delivered":
             routes = owned_routes(call, tree.calls, shape)
-        generations.append(_generation(call, None if call.parent is None else index_of[call.parent], fate, routes))
+        parent = None if call.parent is None else index_of[call.parent]
+        generations.append(_generation(call, parent, role_of[call.chain()[0]], fate, routes))
     return tuple(generations)
 
 
@@ -49,7 +52,7 @@ def _fate(tree: TokenTree, call: Call) -> Fate:
     return "delivered" if call.written else "abandoned"
 
 
-def _generation(call: Call, parent: int | None, fate: Fate, routes: OwnedRoutes | None) -> Generation:
+def _generation(call: Call, parent: int | None, role: CallRole, fate: Fate, routes: OwnedRoutes | None) -> Generation:
     recording = call.answered()
     return Generation(
         call_id=recording.call_id,
@@ -60,7 +63,7 @@ def _generation(call: Call, parent: int | None, fate: Fate, routes: OwnedRoutes 
         finish_reason=recording.finish_reason,
         weight_versions=recording.weight_versions,
         timings=recording.timings,
-        role=call.role,
+        role=role,
         fate=fate,
         parsed=call.turn is None or call.turn.well_formed,
         routes=None if routes is None else routes.rows,

@@ -1,28 +1,36 @@
-"""What a model call was for, told by the shape of its conversation.
+"""What a model call was for, told by the shape of its conversation once all of them are known.
 
-Rule: a call that continues another has its role. The first call of a conversation is the main one's if it speaks from
-the same lane with the same tools and system prompt as the main conversation (so a fresh start after a compaction is
-main); with other tools or another lane it is a sub-agent's. Without tools, beside a conversation that has some, it is a
-title if it comes before any main call, else a compaction.
+Rule: a call that continues another has its role. The main conversation is the first one that was offered tools, else
+the first. One that speaks from the same lane with the same tools and system prompt is main too (a fresh start after a
+compaction); with other tools, another prompt or another lane it is a sub-agent's. One without tools, beside a main one
+that has some, is a title if it began before the main conversation's second call, else a compaction.
 """
 
 from collections.abc import Sequence
 
 from lego_rl.gateway.trajectory import CallRole
-from lego_rl.gateway.tree import Call, Position, Request
+from lego_rl.gateway.tree import Call, Request
 
 
-def role_of(position: Position, roots: Sequence[Call]) -> CallRole:
-    """The role of a call about to begin at `position`."""
-    if position.parent is not None:
-        return position.parent.role
-    main = next((root for root in roots if root.role == "main"), None)
-    request = position.request
-    if main is None or _speaks_like(request, main.request):
+def roles_of(roots: Sequence[Call]) -> dict[Call, CallRole]:
+    """The role of every conversation, by its first call.
+
+    Args:
+        roots: First calls, in the order of their start.
+    """
+    if not roots:
+        return {}
+    main = next((root for root in roots if root.request.tools), roots[0])
+    return {root: _role(root, main) for root in roots}
+
+
+def _role(root: Call, main: Call) -> CallRole:
+    if root is main or _speaks_like(root.request, main.request):
         return "main"
-    if not request.tools and main.request.tools:
-        return "compaction"
-    return "subagent"
+    if root.request.tools or not main.request.tools:
+        return "subagent"
+    second = min((call.index for call in main.children), default=None)
+    return "title" if second is None or root.index < second else "compaction"
 
 
 def _speaks_like(request: Request, main: Request) -> bool:

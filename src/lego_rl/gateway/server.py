@@ -130,7 +130,9 @@ def _own_session(session: Session) -> Middleware:
         # In constant time, and the same bare answer for a wrong secret as for a wrong path.
         parts = request.path.split("/", 3)
         given = parts[2] if len(parts) > 2 and parts[1] == "s" else ""
-        if not secrets.compare_digest(given.encode(), own) or isinstance(request.match_info.http_exception, Exception):
+        if not secrets.compare_digest(given.encode("utf-8", "surrogatepass"), own) or isinstance(
+            request.match_info.http_exception, Exception
+        ):
             return web.Response(status=404)
         return await handler(request)
 

@@ -19,7 +19,6 @@ from lego_rl.errors import CaptureError
 from lego_rl.gateway.accounting import trajectory_of
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.dialects.base import Answer
-from lego_rl.gateway.roles import role_of
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import ToolCallParser
 from lego_rl.gateway.trajectory import Trajectory
@@ -168,7 +167,7 @@ class Session:
         if exchange.prompt_tokens >= self.budget.context_tokens:
             self._end("context")
             raise ContextOverflow(exchange.prompt_tokens, self.budget.context_tokens)
-        call = self._tree.begin(position, context_ids, role_of(position, self._tree.roots))
+        call = self._tree.begin(position, context_ids)
         task = asyncio.ensure_future(self._sample(call, position, request, exchange))
         task.add_done_callback(lambda done: self._landed(done, call))
         exchange.start(task, call)

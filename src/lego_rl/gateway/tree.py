@@ -19,7 +19,6 @@ from lego_rl.errors import CaptureError
 from lego_rl.gateway.matching import same_message
 from lego_rl.gateway.recording import Recording, record
 from lego_rl.gateway.template import ChatTemplate
-from lego_rl.gateway.trajectory import CallRole
 from lego_rl.gateway.turn import Turn
 from lego_rl.messages import Message, Tool
 
@@ -49,7 +48,6 @@ class Call:
         request: Tools and lane it was asked with; its messages are only the ones after the parent's answer.
         context_ids: ``[C]`` int32 prompt ids after the parent's sampled ids.
         prompt_length: Length of the whole prompt.
-        role: What it was for.
         recording: What was sampled; ``None`` while the engine works.
         turn: The answer as the harness gets it.
         written: Whether the response was fully written.
@@ -62,7 +60,6 @@ class Call:
     request: Request
     context_ids: NDArray[np.int32]
     prompt_length: int
-    role: CallRole
     recording: Recording | None = None
     turn: Turn | None = None
     written: bool = False
@@ -173,13 +170,13 @@ class TokenTree:
                 blocks.append([])
         return Position(parent, rest, tuple(reused), tuple(map(tuple, blocks)))
 
-    def begin(self, position: Position, context_ids: NDArray[np.int32], role: CallRole) -> Call:
+    def begin(self, position: Position, context_ids: NDArray[np.int32]) -> Call:
         """Add the call of a request; it has to be finished by `finish` or `discard`."""
         parent = position.parent
         for call in (*(parent.chain() if parent else ()), *position.reused):
             call.echoed = True
         prompt_length = (parent.length if parent else 0) + len(context_ids)
-        call = Call(self._begun, parent, position.request, context_ids, prompt_length, role)
+        call = Call(self._begun, parent, position.request, context_ids, prompt_length)
         self._begun += 1
         self._siblings(parent).append(call)
         return call
@@ -214,7 +211,7 @@ class TokenTree:
 
     @property
     def roots(self) -> Sequence[Call]:
-        """First calls of every conversation."""
+        """First calls of every conversation, in the order of their start."""
         return self._roots
 
     def _siblings(self, parent: Call | None) -> list[Call]:
