@@ -238,10 +238,9 @@ def _read_json[T](adapter: TypeAdapter[T], path: Path) -> T:
 
 
 def _sync(folder: Path) -> None:
-    for path in folder.rglob("*"):
-        if path.is_dir():
-            sync_folder(path)
-        else:
+    """Force everything but the logs to the disk, which nothing is computed from."""
+    for path in folder.iterdir():
+        if path.is_file():
             with path.open("rb") as file:
                 os.fsync(file.fileno())
     sync_folder(folder)

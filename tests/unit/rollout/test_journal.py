@@ -40,7 +40,7 @@ def test_entries_come_back_in_order_across_processes(tmp_path: Path) -> None:
 
 
 def test_a_crash_at_every_byte_leaves_the_whole_entries_and_a_journal_that_can_be_continued(tmp_path: Path) -> None:
-    raw = written(tmp_path / "whole", 3)
+    raw = written(tmp_path / "whole", 2)
     ends = [index + 1 for index, byte in enumerate(raw) if byte == ord("\n")]
     for length in range(len(raw) + 1):
         path = tmp_path / "torn"

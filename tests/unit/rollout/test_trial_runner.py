@@ -9,7 +9,7 @@ import pytest
 
 from lego_rl.errors import ConfigError, RunError
 from lego_rl.gateway.budget import Budget
-from lego_rl.rollout.faults import FAULT_TABLE, Ended, Treatment
+from lego_rl.rollout.faults import FAULT_TABLE, Ended, Fault, Treatment
 from lego_rl.rollout.journal import Journal, read_journal
 from lego_rl.rollout.outcome import Outcome, PhaseSeconds, TrialRecord
 from lego_rl.rollout.runner import Progress, TrialEnded, TrialRetried, TrialStarted, run_trials
@@ -108,11 +108,13 @@ async def test_exactly_the_rows_that_mask_are_tried_again_and_only_as_often_as_a
         return record(spec, ended if spec.attempt == 0 else Ended.FINISHED)
 
     trials = Trials(run.store, first_fails)
+    # One unattributed trial stops a batch of fewer than twenty.
+    count = 20 if FAULT_TABLE[ended].fault is Fault.UNKNOWN else 2
     with Journal(run.journal) as journal:
-        records = await run_trials(specs(25), trials, journal, concurrency=5, retries=2)
+        records = await run_trials(specs(count), trials, journal, concurrency=5, retries=2)
     expected = 3 if FAULT_TABLE[ended].retry else 1
     assert trials.ran.count(0) == expected
-    assert len(trials.ran) == 24 + expected
+    assert len(trials.ran) == count - 1 + expected
     assert records[0].tries == expected
     assert records[0].outcome.ended is ended
 
@@ -165,14 +167,17 @@ async def test_a_trial_that_no_try_could_score_is_run_again_by_a_resumed_batch(r
 
 
 async def test_cancellation_leaves_the_scored_trials_and_a_journal_that_resumes(run: RunDirectory) -> None:
-    started = asyncio.Event()
+    both_hang = asyncio.Event()
+    hanging: list[int] = []
     cleaned: list[int] = []
 
     async def half_hang(spec: TrialSpec, tries: int) -> TrialRecord:
         if spec.attempt < 3:
             return record(spec)
         try:
-            started.set()
+            hanging.append(spec.attempt)
+            if len(hanging) == 2:
+                both_hang.set()
             await asyncio.Event().wait()
             raise AssertionError
         finally:
@@ -181,8 +186,7 @@ async def test_cancellation_leaves_the_scored_trials_and_a_journal_that_resumes(
 
     journal = Journal(run.journal)
     batch = asyncio.create_task(run_trials(specs(8), Trials(run.store, half_hang), journal, concurrency=2))
-    await started.wait()
-    await asyncio.sleep(0.02)
+    await both_hang.wait()
     batch.cancel()
     with pytest.raises(asyncio.CancelledError):
         await batch
