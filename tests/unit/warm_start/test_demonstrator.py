@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from workbench import Workbench, tool_names
 
@@ -86,6 +86,7 @@ def test_the_default_rates_solve_a_third_to_two_fifths(tmp_path: Path) -> None:
     assert solved / len(trials) == pytest.approx(MistakeRates().solve_rate, abs=0.08)
 
 
+@settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 10**6), index=st.integers(0, 100), family=st.sampled_from([f.name for f in TRAINED]))
 def test_asking_again_gives_the_same_turn(seed: int, index: int, family: str) -> None:
     task = generate(0, family, index, "warm")
