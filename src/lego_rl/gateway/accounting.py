@@ -47,7 +47,8 @@ def _generations(tree: TokenTree) -> tuple[Generation, ...]:
 def _fate(tree: TokenTree, call: Call) -> Fate:
     if call.echoed:
         return "delivered"
-    if any(twin.index > call.index and twin.recording for twin in tree.twins(call)):
+    answered = [twin for twin in tree.twins(call) if twin.recording]
+    if any(twin.echoed or twin.index > call.index for twin in answered):
         return "superseded"
     return "delivered" if call.written else "abandoned"
 

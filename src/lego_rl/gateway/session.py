@@ -159,6 +159,7 @@ class Session:
         if self._deadline is None:
             self._deadline = time.monotonic() + self.budget.wall_clock_sec
         position, context_ids = await self._place(request)
+        self._tree.echo(position)
         exchange = Exchange((position.parent.length if position.parent else 0) + len(context_ids))
         used_up = self._used_up()
         if used_up is not None:

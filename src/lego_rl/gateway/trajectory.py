@@ -17,8 +17,9 @@ type CallRole = Literal["main", "subagent", "compaction", "title"]
 """What a model call was for."""
 
 type Fate = Literal["delivered", "superseded", "abandoned"]
-"""Delivered: a later request echoes it, or it is the last and its response was fully written. Superseded: a newer call
-for the same request replaced it. Abandoned: the client was gone before the response was fully written."""
+"""Delivered: a later request echoes it, or it is the last and its response was fully written. Superseded: the harness
+went on with another call for the same request (the newest, unless a later request echoes an older one). Abandoned: the
+client was gone before the response was fully written."""
 
 
 @dataclass(frozen=True)

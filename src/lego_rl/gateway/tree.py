@@ -170,11 +170,14 @@ class TokenTree:
                 blocks.append([])
         return Position(parent, rest, tuple(reused), tuple(map(tuple, blocks)))
 
+    def echo(self, position: Position) -> None:
+        """Note whose answers a request holds, whether or not it will be answered itself."""
+        for call in (*(position.parent.chain() if position.parent else ()), *position.reused):
+            call.echoed = True
+
     def begin(self, position: Position, context_ids: NDArray[np.int32]) -> Call:
         """Add the call of a request; it has to be finished by `finish` or `discard`."""
         parent = position.parent
-        for call in (*(parent.chain() if parent else ()), *position.reused):
-            call.echoed = True
         prompt_length = (parent.length if parent else 0) + len(context_ids)
         call = Call(self._begun, parent, position.request, context_ids, prompt_length)
         self._begun += 1

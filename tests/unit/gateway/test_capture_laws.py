@@ -253,8 +253,12 @@ def plain(messages: Sequence[Message]) -> list[Message]:
 
 def delivered(sampled: Sequence[Sampled], index: int) -> bool:
     each = sampled[index]
-    asked_again = any(later.asked == each.asked and later.lane == each.lane for later in sampled[index + 1 :])
-    return each.echoed or (each.written and not asked_again)
+    replaced = any(
+        other.lane == each.lane and plain(other.asked) == plain(each.asked) and (other.echoed or at > index)
+        for at, other in enumerate(sampled)
+        if at != index
+    )
+    return each.echoed or (each.written and not replaced)
 
 
 TestConversations = Conversations.TestCase

@@ -131,6 +131,15 @@ async def test_the_turn_budget_ends_the_run_with_a_plain_turn_that_nobody_trains
         assert trajectory.accounting.refused == {"turns": 2}
 
 
+async def test_an_answer_echoed_by_a_refused_request_was_delivered() -> None:
+    wire = AnthropicWire()
+    async with served(engine := tape([CALL, CALL]), Budget(turns=2)) as at:
+        older = await at.ask(wire, START)
+        await at.ask(wire, START)
+        await at.ask(wire, [*START, older, Message("tool", "ok", tool_call_id=older.tool_calls[0].id)])
+        check_laws(await at.close(), engine.samples, {engine.samples[0].call_id})
+
+
 @every_wire
 async def test_the_wall_clock_ends_a_call_in_flight(wire: Wire) -> None:
     engine = GatedEngine()
