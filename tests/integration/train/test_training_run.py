@@ -1,0 +1,149 @@
+"""A whole training run by its command: real harness, real sandboxes, and a random policy. Stopped and resumed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from lego_rl.engine.embedded.policy import load_policy, save_policy
+from lego_rl.rollout.journal import read_journal
+from lego_rl.train.metrics_log import read_rows
+
+STEPS, TRIALS = 2, 4
+RECIPE = """
+[run]
+dir = "{run}"
+steps = {steps}
+[policy]
+path = "{policy}"
+[harness]
+name = "claude-code"
+options = {{ bare = true }}
+[sandbox]
+state = "{state}"
+[budget]
+turns = 2
+context_tokens = 6144
+output_tokens = 24
+wall_clock_sec = 60
+[rollout]
+tasks_per_step = 2
+group_size = 2
+concurrency = 2
+[evaluate]
+splits = {{ heldout = 1 }}
+trials = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo policy's shape with random weights."""
+    source = Path(str(files("lego_rl.policies") / "demo"))
+    torch.manual_seed(0)
+    module = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(source))
+    target = tmp_path_factory.mktemp("policy") / "random"
+    save_policy(module.state_dict(), module.config, target, dtype=torch.float32, companions=source)
+    assert load_policy(target, torch.float32).config.vocab_size == module.config.vocab_size
+    return target
+
+
+@pytest.fixture
+def recipe(tmp_path: Path, policy: Path) -> Path:
+    path = tmp_path / "recipe.toml"
+    text = RECIPE.format(run=tmp_path / "run", steps=STEPS, policy=policy, state=tmp_path / "state")
+    path.write_text(text)
+    return path
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [str(Path(sys.executable).with_name("lego-rl")), *map(str, arguments)]
+
+
+def finish(*arguments: str | Path) -> str:
+    done = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def stopped_when(condition: Callable[[], object], by: signal.Signals, recipe: Path) -> subprocess.CompletedProcess[str]:
+    """Start a run, stop it as soon as the condition holds, and wait for its end."""
+    with subprocess.Popen(
+        command("train", recipe), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        end = time.monotonic() + 200
+        while not condition():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < end, "it never came to that"
+            time.sleep(0.05)
+        os.kill(process.pid, by)
+        out, err = process.communicate(timeout=60)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def scored(run: Path, label: str) -> list[str]:
+    if not (run / "journal").exists():
+        return []
+    entries = (entry for entry in read_journal(run / "journal") if entry.kind == "trial-scored")
+    return [name for entry in entries if (name := str(entry.data["id"])).startswith(label)]
+
+
+def check_complete(run: Path) -> None:
+    rows = read_rows(run / "metrics.jsonl")
+    assert [row["step"] for row in rows] == list(range(STEPS))
+    for step in range(STEPS):
+        names = scored(run, f"train.step-{step:04d}")
+        assert max(Counter(names).values()) == 1, "a trial was scored twice"
+        assert len(names) == TRIALS
+    assert all(row["fidelity/pearson_logprobs"] > 0.999 for row in rows)  # type: ignore[operator]
+    assert all(row["audit/tokens"] == row["fidelity/tokens"] > 0 for row in rows)  # type: ignore[operator]
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["steps"] == STEPS
+    assert summary["heldout_after"]["trials"] == 1
+    assert summary["harness"] == "claude-code"
+    assert (run / "report.html").stat().st_size > 10_000
+    assert (run / "checkpoints" / f"step-{STEPS:04d}").is_dir()
+
+
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
+def test_a_stopped_run_resumes_from_its_last_finished_step(tmp_path: Path, recipe: Path, by: signal.Signals) -> None:
+    run = tmp_path / "run"
+    ended = stopped_when(lambda: scored(run, "train.step-0001"), by, recipe)
+    before = scored(run, "train")
+    assert [row["step"] for row in read_rows(run / "metrics.jsonl")] == [0]
+    if by == signal.SIGINT:
+        assert ended.returncode == 130
+        assert f"lego-rl train --resume {run}" in ended.stderr
+    output = finish("train", "--resume", run)
+    assert "step 1/2" not in output
+    assert "step 2/2" in output
+    check_complete(run)
+    assert scored(run, "train")[: len(before)] == before
+    summary = (run / "summary.json").read_bytes()
+    finish("report", run)
+    assert (run / "summary.json").read_bytes() == summary, "a summary is a function of the records"
+
+
+def test_a_second_run_in_the_same_folder_is_refused(tmp_path: Path, recipe: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.toml").write_text("")
+    refused = subprocess.run(command("train", recipe), capture_output=True, text=True, timeout=120, check=False)
+    assert refused.returncode == 1
+    assert "holds a run already" in refused.stderr
+    assert "--resume" in refused.stderr
+
+
+def test_no_run_is_resumed_where_there_is_none(tmp_path: Path) -> None:
+    refused = subprocess.run(command("train", "--resume", tmp_path), capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "holds no run" in refused.stderr

@@ -1,0 +1,52 @@
+"""Control experiments: what a run must not be able to do when what it should learn from is taken away."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lego_rl.engine.protocol import Engine, Sample, Sampling
+from lego_rl.rollout.outcome import TrialRecord
+from lego_rl.train.batch import TrainingTrial
+from lego_rl.train.loop import as_graded
+
+
+@dataclass(frozen=True)
+class ShuffledRewards:
+    """The rewards of a step, dealt out anew among its trials: as many updates, and nothing to learn from."""
+
+    seed: int
+
+    def __call__(self, records: Sequence[TrialRecord], step: int) -> list[TrainingTrial]:
+        trials = as_graded(records, step)
+        counted = [trial for trial in trials if trial.reward is not None]
+        rewards = [trial.reward for trial in counted]
+        random.Random(f"{self.seed}/{step}").shuffle(rewards)
+        dealt = {trial.trial_id: reward for trial, reward in zip(counted, rewards, strict=True)}
+        return [replace(trial, reward=dealt.get(trial.trial_id)) for trial in trials]
+
+
+@dataclass(frozen=True)
+class BlindEngine:
+    """Shows the policy the same filler in place of every tool result, token for token, so that lengths stay."""
+
+    engine: Engine
+    opening: int
+    closing: int
+    filler: int
+
+    @property
+    def weight_version(self) -> int:
+        return self.engine.weight_version
+
+    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, routes_from: int = 0) -> Sample:
+        # Earlier calls were blinded alike, so the routes that the caller holds are those of this prefix.
+        sample = await self.engine.generate(self.blinded(prompt_ids), sampling, routes_from=routes_from)
+        return replace(sample, prompt_ids=tuple(prompt_ids))
+
+    def blinded(self, ids: Sequence[int]) -> list[int]:
+        inside, shown = False, []
+        for token in ids:
+            inside = inside and token != self.closing
+            shown.append(self.filler if inside else token)
+            inside = inside or token == self.opening
+        return shown
