@@ -16,6 +16,9 @@ from lego_rl.sandbox.verdict import Change, Patch
 MAX_FILE_BYTES = 16 << 20
 MAX_PATCH_BYTES = 64 << 20
 MAX_CHANGES = 20_000
+MAX_DROPPED = 1_000
+MAX_DEPTH = 100
+MAX_PATH_BYTES = 2_048
 MAX_DEPTH = 100
 
 BYTE_CODE = "byte code"
@@ -80,10 +83,12 @@ class _Comparison:
     def entry(self, upper: Path, lower: Path | None, path: str) -> None:
         """Compare one path of the upper layer with what it lies over."""
         status = upper.lstat()
-        if is_whiteout(upper, status):
+        if path.count("/") >= MAX_DEPTH or len(os.fsencode(path)) > MAX_PATH_BYTES:
+            self.drop(path, "nested too deeply")
+        elif is_whiteout(upper, status):
             self.delete(lower, path)
         elif (reason := dropped_because(upper.name)) is not None:
-            self.dropped[path] = reason
+            self.drop(path, reason)
         elif stat.S_ISDIR(status.st_mode) and path.count("/") >= MAX_DEPTH:
             self.dropped[path] = f"deeper than {MAX_DEPTH} folders"
         elif stat.S_ISDIR(status.st_mode):
@@ -96,13 +101,13 @@ class _Comparison:
         elif stat.S_ISREG(status.st_mode):
             self.file(upper, lower, path, status)
         else:
-            self.dropped[path] = "special file"
+            self.drop(path, "special file")
             self.delete(lower, path)
 
     def file(self, upper: Path, lower: Path | None, path: str, status: os.stat_result) -> None:
         """Take a regular file over, if it is not too large."""
         if status.st_size > MAX_FILE_BYTES:
-            self.dropped[path] = f"larger than {MAX_FILE_BYTES >> 20} MiB"
+            self.drop(path, f"larger than {MAX_FILE_BYTES >> 20} MiB")
             return
         _make_accessible(upper, 0o600)
         with os.fdopen(os.open(upper, os.O_RDONLY | os.O_NOFOLLOW), "rb") as stream:
@@ -115,9 +120,9 @@ class _Comparison:
         elif lower is not None and _as_change(lower, change.path) == change:
             return
         if len(self.changes) >= MAX_CHANGES:
-            self.dropped[change.path] = f"more than {MAX_CHANGES} changes"
+            self.drop(change.path, f"more than {MAX_CHANGES} changes")
         elif len(change.content) > self.bytes_left:
-            self.dropped[change.path] = f"changes larger than {MAX_PATCH_BYTES >> 20} MiB together"
+            self.drop(change.path, f"changes larger than {MAX_PATCH_BYTES >> 20} MiB together")
         else:
             self.bytes_left -= len(change.content)
             self.changes[change.path] = change
@@ -127,12 +132,19 @@ class _Comparison:
         if lower is None or not os.path.lexists(lower):
             return
         if (reason := dropped_because(lower.name)) is not None:
-            self.dropped[path] = reason
+            self.drop(path, reason)
         elif _is_folder(lower):
             for inner in sorted(lower.iterdir()):
                 self.delete(inner, f"{path}/{inner.name}")
         else:
             self.changes[path] = Change(path, "deleted")
+
+    def drop(self, path: str, reason: str) -> None:
+        """Record that a path is not carried over, as long as the record stays of a bearable size."""
+        if len(self.dropped) < MAX_DROPPED:
+            self.dropped[path] = reason
+        else:
+            self.dropped["..."] = f"more than {MAX_DROPPED} paths dropped"
 
 
 def _join(folder: str, name: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox.dockerfile import Recipe, read_dockerfile
-from lego_rl.sandbox.state import State, give_to_sandbox
+from lego_rl.sandbox.state import State, give_to_sandbox, outside_uid
 
 LAYOUT = "1"
 """Changes when the copy of an unchanged source would change."""
@@ -45,14 +45,19 @@ def prepare_image(environment: Path, state: State, *, workdir: str, rootfs: Path
         environment: The task's folder with a Dockerfile, a ``repo/`` folder, or both.
         state: Where copies are kept.
         workdir: The work directory where no Dockerfile names one.
-        rootfs: Folder of an unpacked image.
+        rootfs: Folder of an unpacked image; as root it must belong to the identity that sandboxes have on the host.
 
     Raises:
         TaskError: There is nothing to make a work tree of.
-        SandboxError: The Dockerfile needs a build, or the root file system is missing.
+        SandboxError: The Dockerfile needs a build, or the root file system is none.
     """
     if rootfs is not None and not (rootfs / "usr").is_dir():
         raise SandboxError(f"{rootfs} is no root file system (it has no usr/)", "unpack an image there, with its usr/")
+    uid = outside_uid()
+    if rootfs is not None and uid is not None and rootfs.stat().st_uid != uid:
+        raise SandboxError(
+            f"{rootfs} does not belong to the identity that sandboxes have", f"chown -R {uid}:{uid} {rootfs}"
+        )
     dockerfile = environment / "Dockerfile"
     if dockerfile.is_file():
         recipe = read_dockerfile(dockerfile)

@@ -5,13 +5,18 @@ changed on the machine.
 """
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 from lego_rl.errors import SandboxError
+from lego_rl.sandbox import seccomp
 
 INSTALL = "apt-get install bubblewrap"
+PROBE_SECONDS = 20.0
+OLDEST_KERNEL = (5, 14)
+"""Overlays in user namespaces came with 5.11, process limits per user namespace with 5.14."""
 USERNS_SWITCHES = {
     "kernel.unprivileged_userns_clone": ("0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
     "user.max_user_namespaces": ("0", "sudo sysctl -w user.max_user_namespaces=15000"),
@@ -39,28 +44,24 @@ def check_machine() -> None:
     """Try what a sandbox needs, in the cheapest way there is.
 
     Raises:
-        SandboxError: bubblewrap, user namespaces or overlays do not work here.
+        SandboxError: bubblewrap, user namespaces, seccomp or overlays do not work here.
     """
-    probe = [
-        bubblewrap(),
-        "--unshare-user",
-        "--unshare-net",
-        "--unshare-pid",
-        "--ro-bind",
-        "/",
-        "/",
-        "--proc",
-        "/proc",
-        "true",
-    ]
+    program = bubblewrap()
+    seccomp.compiled()
+    release = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    if release is not None and tuple(map(int, release.groups())) < OLDEST_KERNEL:
+        wanted = ".".join(map(str, OLDEST_KERNEL))
+        raise SandboxError(f"Linux {os.uname().release} cannot mount an overlay in a user namespace", f"run {wanted}")
+    namespaces = ["--unshare-user", "--unshare-net", "--unshare-pid"]
+    probe = [program, *namespaces, "--ro-bind", "/", "/", "--proc", "/proc", "true"]
     try:
-        result = subprocess.run(probe, capture_output=True, text=True, timeout=20, check=False)
+        result = subprocess.run(probe, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False)
     except OSError as error:
         raise SandboxError(f"bubblewrap cannot be started: {error}", f"run: {INSTALL}") from error
+    except subprocess.TimeoutExpired as error:
+        raise SandboxError(f"bubblewrap did not end within {PROBE_SECONDS:.0f} s", "look for a stuck kernel") from error
     if result.returncode != 0:
         raise SandboxError(f"bubblewrap does not work here: {result.stderr.strip()}", _advice())
-    if "overlay" not in Path("/proc/filesystems").read_text().split() and os.geteuid() != 0:
-        raise SandboxError("the kernel has no overlay file system", "sudo modprobe overlay")
 
 
 def _advice() -> str:

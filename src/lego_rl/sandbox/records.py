@@ -16,6 +16,9 @@ from typing import Literal
 from lego_rl.errors import SandboxError
 
 HEAD = struct.Struct("!cHQI")
+MAX_RECORDS = 20_000
+MAX_DEPTH = 64
+MAX_PATH_BYTES = 1_024
 
 type RecordKind = Literal["file", "symlink", "directory", "deleted"]
 """What a record makes of its path."""
@@ -54,10 +57,14 @@ def decode(stream: bytes) -> Iterator[Record]:
     """The records of a stream.
 
     Raises:
-        SandboxError: The stream is cut short or holds what no record is; a sandbox's processes can bring that about.
+        SandboxError: The stream is cut short, holds what no record is, or too many; a sandbox's processes can bring
+            that about.
     """
-    position = 0
+    position = count = 0
     while position < len(stream):
+        count += 1
+        if count > MAX_RECORDS:
+            raise SandboxError(f"a file transfer from the sandbox holds more than {MAX_RECORDS} paths")
         if len(stream) - position < HEAD.size:
             raise SandboxError("a file transfer from the sandbox was cut short")
         code, mode, size, length = HEAD.unpack_from(stream, position)
@@ -93,12 +100,13 @@ def write_tree(records: Iterable[Record], target: Path) -> None:
     """Write what came out of a sandbox below `target`, replacing what is there.
 
     Raises:
-        SandboxError: A path leads outside `target`.
+        SandboxError: A path leads outside `target`, or is longer or deeper than the host should bear.
     """
     target.mkdir(parents=True, exist_ok=True)
     for record in records:
-        if not is_plain(record.path):
-            raise SandboxError(f"the sandbox sent a file named {record.path!r}")
+        deep = record.path.count("/") >= MAX_DEPTH or len(os.fsencode(record.path)) > MAX_PATH_BYTES
+        if deep or not is_plain(record.path):
+            raise SandboxError(f"the sandbox sent a file named {record.path[:200]!r}")
         _clear_way(target, record)
         path = target / record.path
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ Source of the on-disk format: the kernel's Documentation/filesystems/overlayfs.r
 attributes are in ``user.overlay.`` where the overlay was mounted in a user namespace, else in ``trusted.overlay.``.
 """
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -43,19 +44,44 @@ def is_opaque(path: Path) -> bool:
 def measure(layer: Path, limit: int) -> int:
     """Size of a layer in bytes, each entry counted as a block at least; stops soon after `limit`.
 
-    The sandbox may still be writing: what vanishes meanwhile is not counted.
+    The sandbox may still be writing: what vanishes meanwhile is not counted. Nothing can be hidden from the count: a
+    folder that its owner made unreadable is made readable again, and one nested beyond what a path names is too much.
     """
     total = 0
     folders = [layer]
     while folders and total <= limit:
-        with suppress(OSError), os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    status = entry.stat(follow_symlinks=False)
-                    total += max(BLOCK, status.st_blocks * 512)
-                    if stat.S_ISDIR(status.st_mode):
-                        folders.append(Path(entry.path))
+        folder = folders.pop()
+        try:
+            total += _measure_folder(folder, folders)
+        except PermissionError:
+            with suppress(OSError):
+                _let_owner_read(folder)
+                total += _measure_folder(folder, folders)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return limit + 1
     return total
+
+
+def _measure_folder(folder: Path, found: list[Path]) -> int:
+    total = 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                status = entry.stat(follow_symlinks=False)
+                total += max(BLOCK, status.st_blocks * 512)
+                if stat.S_ISDIR(status.st_mode):
+                    found.append(Path(entry.path))
+    return total
+
+
+def _let_owner_read(folder: Path) -> None:
+    """Give a folder's owner read and search permission, without following a link that took its place meanwhile."""
+    descriptor = os.open(folder, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        Path(f"/proc/self/fd/{descriptor}").chmod(stat.S_IMODE(os.fstat(descriptor).st_mode) | 0o500)
+    finally:
+        os.close(descriptor)
 
 
 def _attribute(path: Path, name: str) -> bytes | None:

@@ -5,7 +5,9 @@ told from what is in use and removed by the next one.
 """
 
 import os
+import shutil
 import signal
+import subprocess
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,9 +16,6 @@ from pathlib import Path
 SANDBOX_UID = 1_900_000_001
 """What a sandbox is on the host when root starts it: an id in the range that no tool hands out
 (systemd's "Users, Groups, UIDs and GIDs" lists 1879048192 to 2147483647 as unused)."""
-
-REMOVE_DEPTH = 64
-"""How deep a tree is removed in place."""
 
 
 def outside_uid() -> int | None:
@@ -139,6 +138,9 @@ class RunFolder:
 
     def remove(self) -> None:
         """Kill what is left in the control groups and remove them and the folder."""
+        for scratch in (self.work, self.root_work):
+            with suppress(FileNotFoundError):
+                (scratch / "work").chmod(0o700)  # The kernel makes it without any permission.
         if self.cgroups.is_file():
             for line in self.cgroups.read_text().splitlines():
                 remove_cgroup(Path(line))
@@ -162,38 +164,15 @@ def give_to_sandbox(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder that a sandbox wrote, whatever modes it left; links are removed, never followed.
-
-    Its tree may be deeper than a path can be long or a call stack high: what lies too deep is moved up to `path` first.
-    """
-    if not path.is_dir():
+    """Remove a folder that a sandbox wrote, whatever modes and depth it has; links are removed, never followed."""
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:
         return
-    moved_up = 0
-    tops = [path]
-    while tops:
-        top = tops.pop()
-        folders, emptied = [(top, 0)], []
-        while folders:
-            folder, depth = folders.pop()
-            emptied.append(folder)
-            if os.geteuid() != 0:
-                folder.chmod(0o700)
-            with os.scandir(folder) as entries:
-                for entry in list(entries):
-                    inner = Path(entry.path)
-                    if not entry.is_dir(follow_symlinks=False):
-                        inner.unlink()
-                    elif depth < REMOVE_DEPTH:
-                        folders.append((inner, depth + 1))
-                    else:
-                        if os.geteuid() != 0:
-                            inner.chmod(0o700)
-                        tops.append(inner.rename(path / f"deep-{moved_up}"))
-                        moved_up += 1
-        for folder in reversed(emptied):
-            if folder != path:
-                folder.rmdir()
-    path.rmdir()
+    except (OSError, RecursionError):
+        # Folders without permissions, or nested beyond what a path can name: the system's tools walk by descriptor.
+        subprocess.run(["chmod", "-R", "u+rwX", "--", path], check=False, capture_output=True)
+        subprocess.run(["rm", "-rf", "--", path], check=True, capture_output=True)
 
 
 def _stamp(pid: int) -> str:

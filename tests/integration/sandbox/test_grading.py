@@ -1,5 +1,6 @@
 """Honest changes are graded 1 and tricks 0, through the whole path: agent phase, kill, diff, fresh grading."""
 
+import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -171,6 +172,17 @@ async def test_a_patch_that_fills_the_disk_is_a_0(task: Task, image: Image, tool
     verdict = await grade(task, patch, image, toolchain, state=state, limits=Limits(disk_mb=8), timeout_sec=30)
     assert verdict.reward == 0
     assert verdict.seconds < 20
+
+
+async def test_a_tree_that_breaks_tools_is_still_graded(work: Work, state: State) -> None:
+    deep = 'python3 -c \'import os; [(os.mkdir("d"), os.chdir("d")) for _ in range(1200)]\''
+    many = "mkdir many; cd many; touch $(seq 2500 | sed s/$/.pyc/); cd /app"
+    names = "touch $'new\\nline' $'\\xff\\xfe' -- '-rf' ' '; ln -s loop loop; chmod 0 calc"
+    patch, verdict = await work(f"{FIX}; {many}; {names}; {deep}")
+    assert verdict.reward == 1
+    assert len(patch.dropped) <= 1001
+    assert {"new\nline", os.fsdecode(b"\xff\xfe"), "-rf", " ", "loop"} <= {change.path for change in patch.changes}
+    assert not list(state.runs.iterdir())
 
 
 async def test_grading_twice_gives_the_same(task: Task, image: Image, toolchain: Toolchain, state: State) -> None:

@@ -93,6 +93,20 @@ async def test_disk(box: Sandbox) -> None:
     assert sum(path.stat().st_size for path in large.iterdir() if path.is_file()) < 500 << 20
 
 
+HIDING_PLACES = {
+    "unreadable folder": "mkdir h; cd h; for i in $(seq 80); do head -c 1000000 /dev/zero > f$i; done; chmod 0 /app/h",
+    "nested beyond any path": "d=$(printf %0200d 0); for i in $(seq 30); do mkdir $d; cd $d; done;"
+    " head -c 1000000 /dev/zero > f",
+}
+
+
+@pytest.mark.parametrize("script", HIDING_PLACES.values(), ids=HIDING_PLACES.keys())
+async def test_nothing_on_disk_can_be_hidden(box: Sandbox, script: str) -> None:
+    done = await shell(box, f"{script}; sleep 30", timeout_sec=20)
+    assert done.died
+    assert box.limit_hits().disk
+
+
 async def test_one_file_and_temporary_files(image: Image, toolchain: Toolchain, state: State) -> None:
     box = await Sandbox.start(image, toolchain, state=state, limits=Limits(disk_mb=8, scratch_mb=4))
     try:

@@ -7,7 +7,8 @@ from lego_rl.sandbox.diff import MAX_DEPTH, diff
 from lego_rl.sandbox.snapshot import Snapshot
 from lego_rl.sandbox.state import remove_tree
 
-DEPTH = 3000
+DEPTH = 1200
+NAME = "folder"
 
 
 def dig(folder: Path, depth: int) -> None:
@@ -15,8 +16,8 @@ def dig(folder: Path, depth: int) -> None:
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     for _ in range(depth):
         os.close(os.open("file", os.O_CREAT | os.O_WRONLY, 0o600, dir_fd=place))
-        os.mkdir("d", 0o700, dir_fd=place)
-        inner = os.open("d", os.O_RDONLY | os.O_DIRECTORY, dir_fd=place)
+        os.mkdir(NAME, 0o700, dir_fd=place)
+        inner = os.open(NAME, os.O_RDONLY | os.O_DIRECTORY, dir_fd=place)
         os.close(place)
         place = inner
     os.close(place)
@@ -37,6 +38,6 @@ def test_what_lies_too_deep_is_dropped_with_a_reason(tmp_path: Path) -> None:
     pristine.mkdir()
     dig(upper, DEPTH)
     patch = diff(Snapshot(upper), pristine)
-    assert len(patch.changes) == MAX_DEPTH + 1
-    assert list(patch.dropped.values()) == [f"deeper than {MAX_DEPTH} folders"]
+    assert len(patch.changes) == MAX_DEPTH
+    assert set(patch.dropped.values()) == {"nested too deeply"}
     remove_tree(upper)

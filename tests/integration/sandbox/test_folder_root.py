@@ -1,0 +1,82 @@
+"""A sandbox whose root is a folder, as an unpacked image is."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sandbox_tools import FIXED, shell
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox.box import Sandbox
+from lego_rl.sandbox.diff import diff
+from lego_rl.sandbox.grading import grade
+from lego_rl.sandbox.image import prepare_image
+from lego_rl.sandbox.state import State, outside_uid
+from lego_rl.sandbox.toolchain import prepare_toolchain
+from lego_rl.tasks.task import Task
+
+PROGRAMS = ("bash", "sh", "cat", "ls", "sed", "touch", "rm", "mkdir")
+
+
+def libraries_of(program: str) -> set[str]:
+    listing = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+    return {word for word in listing.split() if word.startswith("/")}
+
+
+@pytest.fixture(scope="module")
+def rootfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The least that a shell and Python need, copied from this machine, with a work tree of its own at /app."""
+    root = tmp_path_factory.mktemp("rootfs")
+    programs = [path for name in PROGRAMS if (path := shutil.which(name))]
+    extensions = Path(sys.base_prefix, "lib").glob("python3.*/lib-dynload/*.so")
+    wanted = {*programs, *(library for program in (*programs, sys.executable) for library in libraries_of(program))}
+    wanted |= {library for extension in extensions for library in libraries_of(str(extension))}
+    for name in ("usr/bin", "usr/lib", "usr/lib64", "etc", "opt", "app"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    for name in ("bin", "lib", "lib64"):
+        if Path("/", name).is_symlink():
+            (root / name).symlink_to(Path("/", name).readlink())
+    for name in sorted(wanted):
+        if not name.startswith(sys.base_prefix):
+            copy = root / name.lstrip("/")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(name, copy)
+    (root / "etc" / "passwd").write_text("root:x:0:0::/root:/bin/sh\n")
+    (root / "app" / "from-image.txt").write_text("image\n")
+    return root
+
+
+def give_away(root: Path) -> None:
+    uid = outside_uid()
+    if uid is not None:
+        for path in (root, *root.rglob("*")):
+            os.chown(path, uid, uid, follow_symlinks=False)
+
+
+async def test_agent_phase_and_grading(task: Task, rootfs: Path, state: State) -> None:
+    if os.geteuid() == 0:
+        with pytest.raises(SandboxError, match="chown -R"):
+            prepare_image(task.path / "environment", state, workdir="/app", rootfs=rootfs)
+    give_away(rootfs)
+    image = prepare_image(task.path / "environment", state, workdir="/app", rootfs=rootfs)
+    toolchain = prepare_toolchain(state, below_folder_root=True)
+    box = await Sandbox.start(image, toolchain, state=state)
+    try:
+        done = await shell(box, "cat from-image.txt; touch /opt/mine /usr/mine; ls /usr; cat /etc/passwd; python3 -V")
+        assert done.stderr == ""
+        assert done.stdout.startswith("image\n")
+        assert "agent:x:1000" in done.stdout
+        assert "local" not in done.stdout
+        assert await box.holes(["/tests"]) == []
+        await shell(box, f"printf '{FIXED}' > calc/core.py")
+        await box.kill()
+        patch = diff(box.snapshot(), image.pristine)
+    finally:
+        await box.close()
+    assert [change.path for change in patch.changes] == ["calc/core.py"]
+    assert not (rootfs / "usr" / "mine").exists()
+    verdict = await grade(task, patch, image, toolchain, state=state)
+    assert verdict.reward == 1, verdict.log
