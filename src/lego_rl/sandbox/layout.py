@@ -48,8 +48,9 @@ class Layout:
         Raises:
             SandboxError: As root: the identity that sandboxes have on the host may not read it.
         """
+        status, uid = source.stat(), outside_uid()
         wanted = 0o005 if source.is_dir() else 0o004
-        if outside_uid() is not None and source.stat().st_mode & wanted != wanted:
+        if uid not in (None, status.st_uid) and status.st_mode & wanted != wanted:
             raise SandboxError(f"{source} is private to root, a sandbox cannot read it", f"chmod -R o+rX {source}")
         name = self.binds.setdefault(source, f"b{len(self.binds)}")
         return f"{STAGE}/{name}"

@@ -1,9 +1,12 @@
 """A sandbox whose root is a folder, as an unpacked image is."""
 
+import _ctypes
 import os
+import pyexpat
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -21,9 +24,9 @@ from lego_rl.tasks.task import Task
 PROGRAMS = ("bash", "sh", "cat", "ls", "sed", "touch", "rm", "mkdir")
 
 
-def libraries_of(program: str) -> set[str]:
-    listing = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
-    return {word for word in listing.split() if word.startswith("/")}
+def libraries_of(programs: list[str]) -> set[str]:
+    listing = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False).stdout
+    return {word for word in listing.split() if word.startswith("/") and not word.endswith(":")}
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +34,8 @@ def rootfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The least that a shell and Python need, copied from this machine, with a work tree of its own at /app."""
     root = tmp_path_factory.mktemp("rootfs")
     programs = [path for name in PROGRAMS if (path := shutil.which(name))]
-    extensions = Path(sys.base_prefix, "lib").glob("python3.*/lib-dynload/*.so")
-    wanted = {*programs, *(library for program in (*programs, sys.executable) for library in libraries_of(program))}
-    wanted |= {library for extension in extensions for library in libraries_of(str(extension))}
+    extensions = [module.__file__ for module in (_ctypes, pyexpat, zlib) if hasattr(module, "__file__")]
+    wanted = {*programs, *libraries_of([*programs, sys.executable, *extensions])}
     for name in ("usr/bin", "usr/lib", "usr/lib64", "etc", "opt", "app"):
         (root / name).mkdir(parents=True, exist_ok=True)
     for name in ("bin", "lib", "lib64"):
