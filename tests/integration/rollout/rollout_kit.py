@@ -120,7 +120,11 @@ SCRIPTS: Mapping[str, list[str]] = {
 }
 
 
-def playing(template: ChatTemplate, interfere: Callable[[str, int], None] = lambda part, turn: None) -> ScriptedEngine:
+def playing(
+    template: ChatTemplate,
+    interfere: Callable[[str, int], None] = lambda part, turn: None,
+    scripts: Mapping[str, list[str]] = SCRIPTS,
+) -> ScriptedEngine:
     """An engine that plays the part that the prompt's instruction names, one line a turn.
 
     `interfere` is told part and turn before each line; it may raise.
@@ -131,7 +135,7 @@ def playing(template: ChatTemplate, interfere: Callable[[str, int], None] = lamb
         part = text.partition(PARTS)[2].partition(".")[0]
         turn = text.count("<|im_start|>assistant") - 1
         interfere(part, turn)
-        return Reply([*encoder.encode(SCRIPTS[part][turn]), template.end_of_turn])
+        return Reply([*encoder.encode(scripts[part][turn]), template.end_of_turn])
 
     encoder = Encoder((POLICY / "tokenizer.json").read_text(encoding="utf-8"))
     return ScriptedEngine(script, routes=SyntheticRoutes(layers=4, top_k=2, experts=8))

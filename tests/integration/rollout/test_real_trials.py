@@ -1,6 +1,8 @@
 """Claude Code ``--bare`` in the real sandbox, through the real gateway, by a policy that plays parts."""
 
 import asyncio
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +10,9 @@ import pytest
 from rollout_kit import FIX, POLICY, fail, playing, runtime, spec, write_task
 
 from lego_rl.engine.protocol import Engine, EngineError
+from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.template import ChatTemplate
+from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.harness.base import DEFAULT_PATH, BundleSpec, Endpoint, HarnessBundle, Launch
 from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.journal import Journal
@@ -43,7 +47,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def played(workplace: Path) -> Records:
     """Every part, played once, two at a time."""
-    limits = {"the sleeper": {"wall_clock_sec": 5.0}, "the looper": {"turns": 4}}
+    limits = {"the sleeper": {"wall_clock_sec": 12.0}, "the looper": {"turns": 4}}
     specs = [spec(write_task(workplace / "tasks", part), **limits.get(part, {})) for part in ENDS]
     trials = runtime(workplace / "run")
 
@@ -119,10 +123,18 @@ def test_records_come_back_from_the_disk_and_nothing_else_is_left(played: Record
 
 
 async def test_an_engine_that_is_down_is_not_the_policys_fault(tmp_path: Path) -> None:
-    trials = runtime(tmp_path / "run", playing(ChatTemplate.load(POLICY), fail))
-    record = await trials.run(spec(write_task(tmp_path, "the fixer"), wall_clock_sec=3.0))
-    assert (record.outcome.ended, record.outcome.reward) == (Ended.ENGINE_FAILED, None)
-    assert record.accounting.refused["engine_error"] >= 1
+    def ask_once(endpoint: Endpoint) -> Launch:
+        # A harness that gives up at once: Claude Code would try again for three minutes.
+        body = json.dumps({"model": "policy", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello."}]})
+        url = f"{endpoint.base_url}/v1/messages"
+        return Launch(("python3", "-c", f"import urllib.request as r; r.urlopen({url!r}, {body.encode()!r})"), {})
+
+    trials, one = impostor(tmp_path, ask_once)
+    template = ChatTemplate.load(POLICY)
+    down = Gateway(playing(template, fail), template, tool_call_parser("qwen3_coder"))
+    record = await replace(trials, gateway=down).run(one)
+    assert (record.outcome.ended, record.outcome.reward) == (Ended.ENGINE_FAILED, None), record.logs
+    assert record.accounting.refused == {"engine_error": 1}
 
 
 async def test_an_engine_that_recovers_leaves_the_trial_to_the_policy(tmp_path: Path) -> None:
@@ -153,7 +165,7 @@ class Impostor:
 
     spec = BundleSpec("impostor", "1", "none", "1")
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Callable[[Endpoint], Launch]) -> None:
         self._launch = launch
 
     def install(self, root: Path) -> HarnessBundle:
@@ -163,10 +175,10 @@ class Impostor:
     def launch(
         self, instruction: str, endpoint: Endpoint, *, mount: str, home: str, workdir: str, path: str = DEFAULT_PATH
     ) -> Launch:
-        return self._launch
+        return self._launch(endpoint)
 
 
-def impostor(folder: Path, launch: Launch) -> tuple[Runtime, TrialSpec]:
+def impostor(folder: Path, launch: Callable[[Endpoint], Launch]) -> tuple[Runtime, TrialSpec]:
     harness = Impostor(launch)
     trials = replace(runtime(folder / "run"), harness=harness, bundle=harness.install(folder / "bundle"))
     one = spec(write_task(folder, "the fixer"))
@@ -174,7 +186,7 @@ def impostor(folder: Path, launch: Launch) -> tuple[Runtime, TrialSpec]:
 
 
 async def test_a_harness_that_never_calls_the_model_is_not_the_policys_fault(tmp_path: Path) -> None:
-    trials, one = impostor(tmp_path, Launch(("/bin/sh", "-c", "echo I am broken >&2; exit 3"), {}))
+    trials, one = impostor(tmp_path, lambda _: Launch(("/bin/sh", "-c", "echo I am broken >&2; exit 3"), {}))
     record = await trials.run(one)
     assert (record.outcome.ended, record.outcome.reward) == (Ended.HARNESS_SILENT, None)
     assert "exit code 3" in record.outcome.detail
@@ -182,7 +194,7 @@ async def test_a_harness_that_never_calls_the_model_is_not_the_policys_fault(tmp
 
 
 async def test_a_harness_that_cannot_be_set_up_is_not_the_policys_fault(tmp_path: Path) -> None:
-    trials, one = impostor(tmp_path, Launch(("/bin/true",), {}, files={"/proc/nowhere": "text"}))
+    trials, one = impostor(tmp_path, lambda _: Launch(("/bin/true",), {}, files={"/proc/nowhere": "text"}))
     record = await trials.run(one)
     assert (record.outcome.ended, record.outcome.reward) == (Ended.SETUP_FAILED, None)
     assert "put / failed" in record.outcome.detail
