@@ -119,15 +119,14 @@ def select(trials: Sequence[TrainingTrial], updates: int) -> Selection:
     excluded_trials: dict[str, int] = {}
     excluded_tokens: dict[str, int] = {}
     for trial, advantage in zip(trials, advantages, strict=True):
-        rows = list(_rows(trial, advantage))
+        rows = [] if advantage.exclusion == "no_reward" else list(_rows(trial, advantage))
         reason = advantage.exclusion or (None if rows else "no_tokens")
         if reason is None:
             trained[update_of[trial.group_id]] += rows
             continue
         excluded_trials[reason] = excluded_trials.get(reason, 0) + 1
         excluded_tokens[reason] = excluded_tokens.get(reason, 0) + trial.trainable_tokens
-        if reason != "no_reward":
-            silent += rows
+        silent += rows
     return Selection(
         updates=tuple(tuple(rows) for rows in trained),
         silent=tuple(silent),

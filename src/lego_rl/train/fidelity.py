@@ -65,7 +65,7 @@ class FidelityReport:
 
     Attributes:
         tokens: Tokens compared.
-        compared_fraction: Of all trained tokens.
+        compared_fraction: Of all tokens of trials that count; 1.0 where there is none.
         pearson_probs: Correlation of probabilities; verl's ``rollout_actor_probs_pearson_corr``. NaN where undefined.
         pearson_logprobs: Correlation of log-probs. NaN where undefined.
         mean_abs: Mean of |engine - trainer|.
@@ -127,7 +127,7 @@ def measure(
     empty = not len(engine_N)
     return FidelityReport(
         tokens=len(engine_N),
-        compared_fraction=len(engine_N) / len(tokens.engine_N) if len(tokens.engine_N) else 0.0,
+        compared_fraction=len(engine_N) / len(tokens.engine_N) if len(tokens.engine_N) else 1.0,
         pearson_probs=_pearson(np.exp(engine_N), np.exp(trainer_N)),
         pearson_logprobs=_pearson(engine_N, trainer_N),
         mean_abs=float("nan") if empty else float(np.abs(engine_N - trainer_N).mean()),
@@ -208,12 +208,16 @@ def check_coverage(segments: Iterable[Segment]) -> float:
 
 
 def violations(report: FidelityReport, settings: GateSettings) -> list[tuple[str, str]]:
-    """The limits that a report breaks, reason and sentence each; empty where engine and trainer agree."""
+    """The limits that a report breaks, reason and sentence each.
+
+    None where engine and trainer agree, or where a step has no token that counts: it will change nothing.
+    """
     broken: list[tuple[str, str]] = []
-    if report.compared_fraction < settings.min_compared_fraction or report.tokens == 0:
+    if report.compared_fraction < settings.min_compared_fraction:
         share = f"{report.tokens} tokens, {report.compared_fraction:.3f} of all"
-        broken.append(("compared_fraction", f"{share}, were sampled under version {report.weight_version}"))
-        return broken
+        return [("compared_fraction", f"{share}, were sampled under version {report.weight_version}")]
+    if not report.tokens:
+        return []
     if report.engine_sd >= settings.flat_sd:
         for label, value, limit in (
             ("log-probs", report.pearson_logprobs, settings.min_pearson_logprobs),

@@ -86,7 +86,7 @@ class GateSettings(Settings):
     """Least share of recorded experts that the trainer's own router chooses too, given the same inputs."""
     flat_sd: float = Field(default=0.05, ge=0)
     """Below this standard deviation of the engine's log-probs a correlation says nothing and |Δ| alone decides."""
-    min_compared_fraction: float = Field(default=0.25, ge=0, le=1)
+    min_compared_fraction: float = Field(default=0.25, gt=0, le=1)
     """Least share of trained tokens that were sampled under the weights compared."""
     first_token_share: float = Field(default=0.5, gt=0)
     """Diagnosis: an error that starts at a call's first token is at least this share of the mean error there."""
@@ -103,6 +103,9 @@ class TrainSettings(Settings):
     """``replay`` (R3): the experts recorded by the engine; ``own``: the trainer's router chooses again."""
     microbatch_tokens: int = Field(default=6144, ge=1)
     """Most positions computed in one forward pass, padding included; one longer segment is computed alone."""
+    threads: int | None = Field(default=None, ge=1)
+    """CPU threads of one operator during a step; left out, what torch has in the thread that takes the step. A resumed
+    run equals the one that was not interrupted bit by bit only with the same number."""
     loss: LossSettings = LossSettings()
     """The objective."""
     optimizer: OptimizerSettings = OptimizerSettings()

@@ -25,10 +25,11 @@ from lego_rl.errors import ConfigError, FidelityError
 from lego_rl.train import fidelity, optim, persistence
 from lego_rl.train.batch import MicroBatch, Row, Selection, TrainingTrial, plan, select
 from lego_rl.train.counterfactuals import Recomputation
-from lego_rl.train.fidelity import ComparedTokens, EngineClaim, FidelityReport
+from lego_rl.train.fidelity import EngineClaim, FidelityReport
 from lego_rl.train.forward import TokenLogprobs, logprobs
 from lego_rl.train.importance import importance_weights
 from lego_rl.train.losses import gspo, low_variance_kl, seq_mean_token_mean
+from lego_rl.train.observed import Observed, compared_tokens, route_overlap
 from lego_rl.train.reconcile import TrainedTokens, trained_tokens
 from lego_rl.train.replay import check_routes
 from lego_rl.train.settings import TrainSettings
@@ -48,15 +49,6 @@ class BatchShape:
     prompts: int
     trials_per_prompt: int
     temperature: float
-
-
-@dataclass(frozen=True)
-class _Observed:
-    """A micro-batch and what the trainer's weights said of it before any update."""
-
-    batch: MicroBatch
-    old_logp_BT: Tensor
-    matched_BT: Tensor
 
 
 class Trainer:
@@ -119,10 +111,13 @@ class Trainer:
             claim: What engine and gateway say of themselves, taken after the last trial.
 
         Raises:
-            FidelityError: Engine and trainer disagree, or the gradient is not finite; no weight has changed.
+            FidelityError: Engine and trainer disagree, and no weight has changed; or a gradient is not finite, and that
+                update is not taken.
             CaptureError: A trial contradicts itself; no weight has changed.
         """
         started = time.perf_counter()
+        if self._settings.threads is not None:
+            torch.set_num_threads(self._settings.threads)
         fidelity.check_claim(claim, self.version)
         selection = select(trials, self._settings.updates)
         coverage = self._check_routes(selection)
@@ -174,7 +169,7 @@ class Trainer:
         """Continue from what `save` wrote; on one CPU the next step is the one that would have been taken, bit by bit.
 
         Args:
-            directory: The persistence.
+            directory: The checkpoint.
             reference: The policy directory that the run started from.
             settings: As in the run that is resumed.
             shape: As in the run that is resumed.
@@ -201,23 +196,23 @@ class Trainer:
             check_routes(segments, self.policy)
         return coverage
 
-    def _observe(self, plans: Sequence[Sequence[MicroBatch]], tally: LossTally) -> list[_Observed]:
+    def _observe(self, plans: Sequence[Sequence[MicroBatch]], tally: LossTally) -> list[Observed]:
         """Old log-probs of everything that will be trained; with a single update its gradient on the way."""
         if len(plans) > 1:
             return [self._look(batch) for batches in plans for batch in batches]
         return [self._learn(batch, None, tally) for batch in plans[0]]
 
-    def _look(self, batch: MicroBatch) -> _Observed:
+    def _look(self, batch: MicroBatch) -> Observed:
         with torch.no_grad():
             seen = logprobs(self.policy, batch, self._shape.temperature)
-        return _Observed(batch, seen.logp_BT, seen.matched_BT)
+        return Observed(batch, seen.logp_BT, seen.matched_BT)
 
-    def _learn(self, batch: MicroBatch, old_logp_BT: Tensor | None, tally: LossTally) -> _Observed:
+    def _learn(self, batch: MicroBatch, old_logp_BT: Tensor | None, tally: LossTally) -> Observed:
         """Add the gradient of one micro-batch."""
         seen = logprobs(self.policy, batch, self._shape.temperature)
         old_BT = seen.logp_BT.detach() if old_logp_BT is None else old_logp_BT
         self._loss(batch, seen, old_BT, tally).backward()  # type: ignore[no-untyped-call]
-        return _Observed(batch, old_BT, seen.matched_BT)
+        return Observed(batch, old_BT, seen.matched_BT)
 
     def _loss(self, batch: MicroBatch, seen: TokenLogprobs, old_BT: Tensor, tally: LossTally) -> Tensor:
         settings, mask_BT = self._settings.loss, batch.mask_BT
@@ -246,36 +241,20 @@ class Trainer:
         with torch.no_grad():
             return logprobs(reference, replace(batch, experts_BTEK=None), self._shape.temperature).logp_BT
 
-    def _gate(self, observed: Sequence[_Observed], claim: EngineClaim, coverage: float) -> FidelityReport:
-        tokens = ComparedTokens.joined(
-            ComparedTokens(
-                engine_N=seen.batch.behaviour_logp_BT[seen.batch.mask_BT].double().cpu().numpy(),
-                trainer_N=seen.old_logp_BT[seen.batch.mask_BT].double().cpu().numpy(),
-                version_N=seen.batch.at_trained("versions"),
-            )
-            for seen in observed
-        )
+    def _gate(self, observed: Sequence[Observed], claim: EngineClaim, coverage: float) -> FidelityReport:
         report = fidelity.measure(
-            tokens, self.version, route_coverage=coverage, route_overlap=self._route_overlap(observed)
+            compared_tokens(observed),
+            self.version,
+            route_coverage=coverage,
+            route_overlap=route_overlap(observed, self.version),
         )
         batches = [seen.batch for seen in observed]
         suspects = Recomputation(self.policy, self._previous, batches, self.version, self._shape.temperature)
         fidelity.judge(report, self._settings.gate, suspects, weights_verified=claim.weights_verified)
         return report
 
-    def _route_overlap(self, observed: Sequence[_Observed]) -> float:
-        """Recorded experts that the trainer's routers choose too, over segments sampled under its weights only."""
-        matched = recorded = 0
-        for seen in observed:
-            if seen.batch.experts_BTEK is None:
-                continue
-            same_B = torch.tensor([row.sampled_under(self.version) for row in seen.batch.rows])
-            matched += int(seen.matched_BT[same_B].sum())
-            recorded += int(seen.batch.computed_BT[same_B].sum()) * seen.batch.experts_BTEK[0, 0].numel()
-        return matched / recorded if recorded else 1.0
-
     def _update(
-        self, plans: Sequence[Sequence[MicroBatch]], observed: Sequence[_Observed], tally: LossTally
+        self, plans: Sequence[Sequence[MicroBatch]], observed: Sequence[Observed], tally: LossTally
     ) -> list[float]:
         """Take the updates; returns the gradient norm of each."""
         before = {name: tensor.clone() for name, tensor in self.policy.state_dict().items()}

@@ -95,6 +95,11 @@ def test_a_segment_that_contradicts_itself_is_refused(broken: Segment, message: 
         select([trial("a", "g", 0, broken), trial("b", "g", 1, simple())], 1)
 
 
+def test_a_trial_that_counts_for_nothing_is_not_even_looked_at() -> None:
+    broken = segment([1, 2], [1, 1], [-1, -1])
+    assert select([trial("a", "g", None, broken), trial("b", "g", 1, simple())], 1).excluded_trials["no_reward"] == 1
+
+
 def rows_of(segments: Sequence[Segment]) -> list[Row]:
     return [Row(f"t{i}", 0, s, 1.0, 1.0) for i, s in enumerate(segments)]
 

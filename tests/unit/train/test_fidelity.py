@@ -193,8 +193,8 @@ def test_k3_is_never_negative_and_any_figure_over_its_limit_is_a_violation(shift
 
 
 def test_what_is_undefined_is_a_violation_not_a_pass() -> None:
-    empty = measure(ComparedTokens(np.zeros(0), np.zeros(0), np.zeros(0, np.int64)), 0)
-    assert violations(empty, GateSettings(min_compared_fraction=0.0))[0][0] == "compared_fraction"
+    elsewhere = measure(ComparedTokens(np.zeros(9), np.zeros(9), np.ones(9, np.int64)), 0)
+    assert violations(elsewhere, GateSettings(min_compared_fraction=1e-9))[0][0] == "compared_fraction"
     broken = np.full(10, np.nan)
     report = measure(ComparedTokens(-np.arange(10.0), broken, np.zeros(10, np.int64)), 0)
     assert {"pearson", "mean_abs", "max_abs", "k3"} <= {name for name, _ in violations(report, GateSettings())}

@@ -138,6 +138,16 @@ def test_a_step_that_nothing_contributes_to_changes_nothing_but_is_gated() -> No
     assert len(one.trained_tokens().call_ids) == metrics.fidelity.tokens
 
 
+def test_a_step_whose_trials_all_count_for_nothing_passes() -> None:
+    one = trainer()
+    before = weights(one)
+    metrics = one.step(with_rewards([None] * 8), honest())
+    assert not changed(before, one)
+    assert (metrics.trials, metrics.reward_mean, metrics.fidelity.tokens) == (0, None, 0)
+    assert "fidelity/pearson_logprobs" not in metrics.flat()
+    assert one.step([], honest(1)).version == 2
+
+
 def test_masked_and_silent_trials_leave_the_others_as_they_are() -> None:
     """The divisor is constant, so the second group's silence does not change what the first group does."""
     full, half = trainer(), trainer()
