@@ -5,7 +5,6 @@ Invariant: a group is made complete (all its limits written) or not at all.
 Source: the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/{memory,pids}.rst.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,9 +12,6 @@ from pathlib import Path
 
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits, Mechanism
 from lego_rl.sandbox.state import remove_cgroup
-
-REMOVE_ATTEMPTS = 100
-REMOVE_PAUSE = 0.01
 
 
 @dataclass
@@ -69,16 +65,9 @@ class Cgroups:
         return not any((path / "cgroup.procs").read_text().split() for path in self.paths if path.exists())
 
     def remove(self) -> None:
-        """Kill what is left and remove the groups; the kernel needs a moment after the last process has gone."""
+        """Kill what is left and remove the groups."""
         for path in self.paths:
-            for attempt in range(REMOVE_ATTEMPTS):
-                try:
-                    remove_cgroup(path)
-                    break
-                except OSError:
-                    if attempt == REMOVE_ATTEMPTS - 1:
-                        raise
-                    time.sleep(REMOVE_PAUSE)
+            remove_cgroup(path)
 
 
 @dataclass(frozen=True)

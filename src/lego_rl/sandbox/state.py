@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from pathlib import Path
 SANDBOX_UID = 1_900_000_001
 """What a sandbox is on the host when root starts it: an id in the range that no tool hands out
 (systemd's "Users, Groups, UIDs and GIDs" lists 1879048192 to 2147483647 as unused)."""
+
+REMOVE_ATTEMPTS = 200
+REMOVE_PAUSE = 0.005
 
 
 def outside_uid() -> int | None:
@@ -148,12 +152,26 @@ class RunFolder:
 
 
 def remove_cgroup(path: Path) -> None:
-    """Kill every process in a control group and remove it; a group that is gone already is fine."""
+    """Kill every process in a control group and remove it; a group that is gone already is fine.
+
+    Raises:
+        OSError: The kernel still holds it after about a second; it needs a moment after the last process has gone.
+    """
     with suppress(FileNotFoundError):
-        for pid in (path / "cgroup.procs").read_text().split():
-            with suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
-        path.rmdir()
+        for attempt in range(REMOVE_ATTEMPTS):
+            for pid in (path / "cgroup.procs").read_text().split():
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+            try:
+                path.rmdir()
+            except FileNotFoundError:
+                return
+            except OSError:
+                if attempt == REMOVE_ATTEMPTS - 1:
+                    raise
+                time.sleep(REMOVE_PAUSE)
+            else:
+                return
 
 
 def give_to_sandbox(path: Path) -> None:
