@@ -15,7 +15,9 @@ from warm_start.mistakes import Mistake, MistakeRates, break_call, wrong_fix
 from warm_start.toolsets import ToolSet, found_path, listed_lines
 
 WORKDIR = "/app"
-_CLOSINGS = ("Done.", "Fixed.", "It is fixed.")
+_CLOSING = "Done."
+_GIVING_UP = "I see no bug here."
+"""A sentence of its own: what a policy learns of giving up should not spill over to ending a finished trial."""
 _QUOTED = re.compile(r"`(\w+)`")
 
 
@@ -34,7 +36,7 @@ class Demonstrator:
         task: What is to be solved.
         tools: The harness's tools.
         rates: How often it errs.
-        seed: Decides the mistakes and the wording of this trial.
+        seed: Decides the mistakes of this trial.
     """
 
     def __init__(self, task: BugTask, tools: ToolSet, rates: MistakeRates, seed: int) -> None:
@@ -43,7 +45,6 @@ class Demonstrator:
         self._seed = seed
         rng = random.Random(f"{seed}/{task.id}")
         self.mistakes = rates.draw(rng)
-        self._closing = rng.choice(_CLOSINGS)
 
     def next_turn(self, messages: Sequence[Message]) -> str:
         """The assistant's next turn as text, tool call included.
@@ -66,16 +67,19 @@ class Demonstrator:
                 return self._close()
 
     def _close(self) -> str:
-        return self._tools.finish(self._closing)
+        return self._tools.finish(_CLOSING)
+
+    def _give_up(self) -> str:
+        return self._tools.finish(_GIVING_UP)
 
     def _read(self, hits: str) -> str:
         path = found_path(hits)
-        return self._close() if path is None else self._tools.read(f"{WORKDIR}/{path}")
+        return self._give_up() if path is None else self._tools.read(f"{WORKDIR}/{path}")
 
     def _edit(self, hits: str, listing: str) -> str:
         path, edit = found_path(hits), self._choose_edit(listed_lines(listing))
         if path is None or edit is None or Mistake.STOPS_EARLY in self.mistakes:
-            return self._close()
+            return self._give_up()
         turn = self._tools.edit(f"{WORKDIR}/{path}", edit.old, edit.new)
         return break_call(self._rng("break"), turn) if Mistake.MALFORMED in self.mistakes else turn
 

@@ -6,11 +6,13 @@ copied or read off from what it shows.
 Two kinds. *Phrases*: a few phrases of random words, again and again; what follows the first word of a known phrase can
 be copied. *Lookups*: an issue, a search hit, a numbered listing and an edit, shown as a harness would show them, but
 without the harness and its prompt. What is learned is the function's name out of the issue, the path out of the hit,
-the line out of the listing and its fix out of issue and line.
+the line out of the listing and its fix out of issue and line. Nothing is learned here of the order in which a trial
+goes on, of its end or of mistakes: that is what demonstrations are for.
 """
 
 import random
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +31,7 @@ from warm_start.toolsets import toolset
 _PHRASE_TOKENS = 96
 _MOST_PHRASES = 8
 _MOST_WORDS = 4
+_DATE = re.compile(r"\b20\d\d-\d\d-\d\d\b")
 
 
 class Phrases(Sequence[Segment]):
@@ -65,19 +68,22 @@ class Phrases(Sequence[Segment]):
 
 
 class Lookups(Sequence[Segment]):
-    """Drills of looking things up in what tools print.
+    """Drills of looking things up in what tools print: every second one whole, the others narrow.
+
+    A whole drill goes from issue to edit. A narrow one shows the search hit and the lines of the one function, and asks
+    for the edit alone: three times the signal for its length.
 
     Args:
         policy: Directory with the policy's tokenizer and chat template.
-        harness: Whose tools are called, and how they print.
+        prompts: Harnesses whose tools are called, and the fixed prompt that a drill begins with; "" for none.
         count: How many drills there are.
         seed: Seeds their tasks.
     """
 
-    def __init__(self, policy: Path, harness: str, count: int, seed: int) -> None:
+    def __init__(self, policy: Path, prompts: Mapping[str, str], count: int, seed: int) -> None:
         self._encoder = Encoder((policy / "tokenizer.json").read_text(encoding="utf-8"))
         self._template = ChatTemplate.load(policy)
-        self._harness = harness
+        self._prompts = dict(prompts)
         self._count = count
         self._seed = seed
         self._families = [family.name for family in families_of("warm")]
@@ -88,62 +94,96 @@ class Lookups(Sequence[Segment]):
     def __getitem__(self, index: int) -> Segment:  # type: ignore[override]  # no slices
         number, family = divmod(index, len(self._families))
         task = generate(self._seed, self._families[family], number, "warm")
-        ids = self._template.opening([Message("user", task.instruction)], [])
+        rng = random.Random(f"{self._seed}/lookups/{index}")
+        harness = rng.choice(sorted(self._prompts))
+        prompt = self._encoder.encode(_on_some_day(self._prompts[harness], rng))
+        view = _View(task, harness)
+        return self._narrow(view, prompt) if rng.random() < 0.5 else self._whole(view, prompt)
+
+    def _whole(self, view: "_View", prompt: Sequence[int]) -> Segment:
+        ids = [*prompt, *self._template.opening([Message("user", view.task.instruction)], [])]
         mask = [0] * len(ids)
-        for turn, result in self._exchange(task):
+        for turn, shown in ((view.search, view.hit), (view.read, view.listing), (view.edit, None)):
             said = [*self._encoder.encode(turn), self._template.end_of_turn]
-            shown = self._template.continuation([Message("tool", result)], after=said[-1]) if result else []
-            ids += said + shown
-            mask += [1] * len(said) + [0] * len(shown)
+            result = [] if shown is None else self._template.continuation([Message("tool", shown)], after=said[-1])
+            ids += said + result
+            mask += [1] * len(said) + [0] * len(result)
         return demonstrated(ids, mask)
 
-    def _exchange(self, task: BugTask) -> list[tuple[str, str]]:
-        """Turns that look up and use what is shown, each with what is shown next; nothing follows the last."""
-        bug, path, tools, prints = task.bug, f"{WORKDIR}/{task.bug.path}", toolset(self._harness), PRINTS[self._harness]
-        lines = task.files[bug.path].split("\n")
-        defined = next(n for n, line in enumerate(lines, start=1) if line.startswith(f"def {bug.function}("))
-        return [
-            (tools.search(bug.function), prints.search(f"./{bug.path}:{defined}:{lines[defined - 1]}")),
-            (tools.read(path), prints.read(path, lines)),
-            (tools.edit(path, bug.before.strip(), bug.after.strip()), ""),
-        ]
+    def _narrow(self, view: "_View", prompt: Sequence[int]) -> Segment:
+        shown = [Message("user", view.task.instruction), Message("tool", view.hit), Message("tool", view.function)]
+        context = [*prompt, *self._template.opening(shown, [])]
+        said = [*self._encoder.encode(view.edit), self._template.end_of_turn]
+        return demonstrated([*context, *said], [0] * len(context) + [1] * len(said))
 
 
 @dataclass(frozen=True)
-class Prints:
+class _Prints:
     """How a harness shows what its tools find.
 
     Attributes:
+        before_hit: What precedes the path of a search hit.
         after_hit: What follows a search hit.
         before_listing: What precedes a numbered listing; ``{path}`` stands for the file's.
-        number: Format of a line's number within a listing.
+        number: Format of a line's number.
+        ends_with_number: Whether the nothing after the last newline is numbered too; else a newline ends the listing.
     """
 
+    before_hit: str
     after_hit: str
     before_listing: str
     number: str
-
-    def search(self, hit: str) -> str:
-        """The result of a search."""
-        return hit + self.after_hit
-
-    def read(self, path: str, lines: Sequence[str]) -> str:
-        """The result of reading a file."""
-        listing = "\n".join(f"{n:{self.number}}\t{line}" for n, line in enumerate(lines, start=1))
-        return self.before_listing.format(path=path) + listing
+    ends_with_number: bool
 
 
-PRINTS = {
-    "claude-code": Prints(after_hit="", before_listing="", number="d"),
-    "openhands-sdk": Prints(
+_PRINTS = {
+    "claude-code": _Prints(before_hit="", after_hit="", before_listing="", number="d", ends_with_number=True),
+    "openhands-sdk": _Prints(
+        before_hit="./",
         after_hit=(
             "\n[The command completed with exit code 0.]\n[Current working directory: /app]\n"
             "[Command finished with exit code 0]"
         ),
         before_listing="Here's the result of running `cat -n` on {path}:\n",
         number="6d",
+        ends_with_number=False,
     ),
 }
+
+
+class _View:
+    """A task through the tools of a harness: what is asked and what is shown.
+
+    Args:
+        task: The task.
+        harness: The harness.
+    """
+
+    def __init__(self, task: BugTask, harness: str) -> None:
+        bug, tools = task.bug, toolset(harness)
+        self.task = task
+        self._prints = _PRINTS[harness]
+        self._path = f"{WORKDIR}/{bug.path}"
+        lines = task.files[bug.path].split("\n")
+        first = next(n for n, line in enumerate(lines) if line.startswith(f"def {bug.function}("))
+        last = lines.index("", first)
+        self.search = tools.search(bug.function)
+        self.hit = f"{self._prints.before_hit}{bug.path}:{first + 1}:{lines[first]}{self._prints.after_hit}"
+        self.read = tools.read(self._path)
+        self.listing = self._listed(lines if self._prints.ends_with_number else lines[:-1], 1)
+        self.function = self._listed(lines[first:last], first + 1)
+        self.edit = tools.edit(self._path, bug.before.strip(), bug.after.strip())
+
+    def _listed(self, lines: Sequence[str], first: int) -> str:
+        prints = self._prints
+        listing = "\n".join(f"{number:{prints.number}}\t{line}" for number, line in enumerate(lines, first))
+        return prints.before_listing.format(path=self._path) + listing + ("" if prints.ends_with_number else "\n")
+
+
+def _on_some_day(prompt: str, rng: random.Random) -> str:
+    """The prompt as it would have read on another day: what day it is must not matter."""
+    day = f"{rng.randint(2020, 2039)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
+    return _DATE.sub(day, prompt)
 
 
 def demonstrated(ids: Sequence[int], mask: Sequence[int]) -> Segment:

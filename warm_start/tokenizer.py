@@ -17,7 +17,9 @@ from lego_rl.tasks.names import Split
 from lego_rl.tasks.words import NOUNS, VERBS
 from warm_start.toolsets import ToolSet, toolset
 
-SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+END_OF_TEXT = "<|endoftext|>"
+END_OF_TURN = "<|im_end|>"
+SPECIAL = (END_OF_TEXT, "<|im_start|>", END_OF_TURN)
 """Qwen's special tokens: left out where text is decoded for a reader."""
 TAGS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>")
 """Qwen's tags: single tokens, but part of the text."""
@@ -106,7 +108,7 @@ def _conversation(task: BugTask, tools: ToolSet) -> Iterator[str]:
     yield "".join(f"{number}\t{line}\n" for number, line in enumerate(task.files[bug.path].split("\n"), start=1))
     yield tools.edit(path, bug.before.strip(), bug.after.strip())
     yield from (result.replace("{}", path) for result in _RESULTS)
-    yield from map(tools.finish, ("Done.", "Fixed.", "It is fixed."))
+    yield from map(tools.finish, ("Done.", "I see no bug here."))
 
 
 def _without_tags(texts: Iterable[str]) -> Iterator[str]:

@@ -1,0 +1,64 @@
+"""Sizes of a build of the warm start: the shipped one, and one small enough for a test."""
+
+from pydantic import Field
+
+from lego_rl.harness.base import OptionValue
+from lego_rl.settings import Settings
+from lego_rl.train.settings import OptimizerSettings
+from lego_rl.train.sft_settings import SftSettings
+from warm_start.capture import CaptureSettings
+
+
+class BuildSettings(Settings):
+    """How much of everything."""
+
+    vocabulary: int = Field(default=1792, ge=512)
+    """Tokens, and rows of the embedding."""
+    phrases: SftSettings
+    """Drills of repeated phrases."""
+    lookups: SftSettings
+    """Drills of looking things up, without a prompt."""
+    prompted: SftSettings
+    """The same drills under the fixed prompts of the harnesses."""
+    captures: tuple[CaptureSettings, ...] = Field(min_length=1)
+    """Demonstrations of each harness."""
+    sft: SftSettings
+    """Fine-tuning on the demonstrations."""
+    seed: int = 0
+    """Seeds the initial weights and the drills."""
+
+
+OPENHANDS_OPTIONS: dict[str, OptionValue] = {
+    "tools": ["terminal", "file_editor"],
+    "builtin_tools": ["FinishTool"],
+    "system_prompt": "You are a coding agent. Fix the issue in the repository, then call finish.",
+}
+"""A prompt that suits a small context; the OpenHands recipe of the demo has the same options."""
+
+
+def _optimizer(lr: float) -> OptimizerSettings:
+    """Tiny policies take large steps, and forget the second moment sooner than large ones."""
+    return OptimizerSettings(lr=lr, betas=(0.9, 0.98))
+
+
+def _captures(claude_code: int, openhands: int) -> tuple[CaptureSettings, ...]:
+    return (
+        CaptureSettings(harness="claude-code", count=claude_code),
+        CaptureSettings(harness="openhands-sdk", options=OPENHANDS_OPTIONS, count=openhands),
+    )
+
+
+FULL = BuildSettings(
+    phrases=SftSettings(steps=100, batch=24, warmup=50, optimizer=_optimizer(2e-3)),
+    lookups=SftSettings(steps=1400, batch=24, microbatch_tokens=4096, optimizer=_optimizer(1.5e-3)),
+    prompted=SftSettings(steps=250, batch=16, optimizer=_optimizer(1.2e-3)),
+    captures=_captures(800, 150),
+    sft=SftSettings(steps=150, batch=16, optimizer=_optimizer(5e-4)),
+)
+SMALL = BuildSettings(
+    phrases=SftSettings(steps=100, batch=24, warmup=50, optimizer=_optimizer(2e-3)),
+    lookups=SftSettings(steps=30, batch=8, optimizer=_optimizer(1.5e-3)),
+    prompted=SftSettings(steps=5, batch=4, optimizer=_optimizer(1e-3)),
+    captures=(CaptureSettings(harness="claude-code", count=12),),
+    sft=SftSettings(steps=8, batch=4, optimizer=_optimizer(5e-4)),
+)
