@@ -58,13 +58,13 @@ def policy_directory(name: str) -> Path:
         ConfigError: There is none.
     """
     if name.startswith(_BUILTIN):
-        path = Path(str(files("lego_rl.policies"))) / name.removeprefix(_BUILTIN)
-        shipped = sorted(folder.name for folder in path.parent.iterdir() if (folder / "config.json").is_file())
-        if path.name not in shipped:
-            raise ConfigError(
-                f"there is no shipped policy {name}", f"shipped: {', '.join(map(_BUILTIN.__add__, shipped))}"
-            )
-        return path
+        home = Path(str(files("lego_rl.policies")))
+        shipped = {
+            f"{_BUILTIN}{folder.name}": folder for folder in home.iterdir() if (folder / "config.json").is_file()
+        }
+        if name not in shipped:
+            raise ConfigError(f"there is no shipped policy {name}", f"shipped: {', '.join(sorted(shipped))}")
+        return shipped[name]
     if not Path(name).is_dir():
         raise ConfigError(f"there is no policy directory {name}", "name a Hugging Face directory or builtin:NAME")
     return Path(name)

@@ -1,0 +1,89 @@
+"""Bad input on the command line: one line what is wrong, one what to do, exit code 1, and nothing left behind."""
+
+from pathlib import Path
+
+import pytest
+
+from lego_rl import cli
+from lego_rl.commands.assemble import SpecBuilder, policy_directory
+from lego_rl.config.load import read
+from lego_rl.config.recipe import Recipe
+from lego_rl.errors import ConfigError
+from lego_rl.tasks.pool import load_pool, pool_folder
+
+RECIPES = sorted((Path(__file__).parents[3] / "recipes").glob("demo-*.toml"))
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr("sys.argv", ["lego-rl", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+@pytest.mark.parametrize(
+    ("override", "problem", "fix"),
+    [
+        ("harness.name=claude-cod", "there is no harness 'claude-cod'", "did you mean claude-code?"),
+        ("harness.options.baer=true", "claude-code has no option baer", "did you mean bare?"),
+        ("policy.path=builtin:dema", "there is no shipped policy builtin:dema", "builtin:demo"),
+        ("policy.path=/nowhere", "there is no policy directory /nowhere", "builtin:NAME"),
+        ("policy.tool_parser=hermess", "no tool-call parser is called 'hermess'", "qwen3_coder"),
+        ("tasks.pool=/nowhere", "there is no task pool at /nowhere", "builtin"),
+        ("tasks.train=trian", "the pool has no split 'trian'", "it has heldout, train, unseen"),
+        ("rollout.tasks_per_step=400", "does not fit the 320 of split 'train'", "lower rollout.tasks_per_step"),
+        ("train.updates=3", "must be divisible by train.updates (3)", "docs/recipes.md"),
+        ("train.optimiser.lr=1", "unknown key train.optimiser", "did you mean train.optimizer?"),
+        ("train.optimizer.lr=fast", "train.optimizer.lr = 'fast'", "docs/recipes.md"),
+        ("budget.output_tokens=9000", "output_tokens must be smaller than context_tokens", "docs/recipes.md"),
+    ],
+)
+def test_a_recipe_that_cannot_be_run_is_refused(
+    override: str,
+    problem: str,
+    fix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["train", str(RECIPES[0]), "--set", f"run.dir={tmp_path / 'run'}", "--set", override]
+    assert run(monkeypatch, *arguments) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("lego-rl: ")
+    assert problem in lines[0]
+    assert lines[1].startswith("  fix: ")
+    assert fix in lines[1]
+    assert not (tmp_path / "run" / "recipe.toml").exists(), "a run that never began cannot be resumed"
+
+
+def test_wrong_usage_is_another_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "trian") == 2
+    assert run(monkeypatch, "train") == 2
+    assert "--resume RUN" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_shipped_recipe_meets_its_promises(path: Path, tmp_path: Path) -> None:
+    recipe = read(Recipe, path)
+    assert recipe.run.steps >= 8
+    assert recipe.rollout.tasks_per_step >= 4
+    assert recipe.rollout.group_size == 8
+    assert recipe.evaluate.splits["heldout"] >= 32
+    assert recipe.evaluate.trials >= 4
+    assert recipe.evaluate.temperature == recipe.rollout.temperature == 1.0
+    assert recipe.train.routing == "replay"
+    assert policy_directory(recipe.policy.path).is_dir()
+    task = load_pool(pool_folder("builtin", tmp_path))["heldout"][0]
+    build = SpecBuilder(recipe)
+    before, after = (build([task], label, 4, 1.0) for label in ("heldout/before", "heldout/after"))
+    assert len({spec.seed for spec in before + after}) == 8
+    assert [spec.id for spec in build([task], "heldout/before", 4, 1.0)] == [spec.id for spec in before]
+    assert (before[0].family, before[0].split) == (task.family, "heldout")
+
+
+def test_a_policy_is_shipped_or_a_folder(tmp_path: Path) -> None:
+    assert policy_directory(str(tmp_path)) == tmp_path
+    with pytest.raises(ConfigError, match="shipped: builtin:demo"):
+        policy_directory("builtin:")
