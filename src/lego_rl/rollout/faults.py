@@ -50,6 +50,7 @@ class Ended(StrEnum):
     NO_SNAPSHOT = "no_snapshot"
     UNGRADABLE = "ungradable"
     GRADING_TIMEOUT = "grading_timeout"
+    UNRECORDABLE = "unrecordable"
     SANDBOX_START = "sandbox_start"
     SETUP_FAILED = "setup_failed"
     HARNESS_SILENT = "harness_silent"
@@ -111,6 +112,7 @@ FAULT_TABLE: Mapping[Ended, Row] = {
         _policy(Ended.NO_SNAPSHOT, Treatment.ZERO, "the agent left a file tree that cannot be read out"),
         _policy(Ended.UNGRADABLE, Treatment.ZERO, "the agent's change could not be brought to a verdict"),
         _policy(Ended.GRADING_TIMEOUT, Treatment.ZERO, "grading the agent's change reached its wall-clock limit"),
+        _policy(Ended.UNRECORDABLE, Treatment.ZERO, "what the agent sent or left cannot be written down and read back"),
         _infrastructure(Ended.SANDBOX_START, "the sandbox could not be started, or was not sealed"),
         _infrastructure(Ended.SETUP_FAILED, "the harness could not be set up in the sandbox"),
         _infrastructure(Ended.HARNESS_SILENT, "the harness never called the model"),
@@ -197,6 +199,11 @@ def reward_of(row: Row, conduct: Conduct) -> Literal[0, 1] | None:
     if row.treatment is Treatment.ZERO or conduct.reward is None:
         return 0
     return conduct.reward
+
+
+def unrecordable(row: Row) -> Row:
+    """The row of a trial whose record cannot be kept: a masked one stays so, for what the host observed still holds."""
+    return row if row.treatment is Treatment.MASKED else FAULT_TABLE[Ended.UNRECORDABLE]
 
 
 def _ended(host: HostEvidence, conduct: Conduct) -> Ended:

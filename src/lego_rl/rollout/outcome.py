@@ -1,10 +1,10 @@
 """What became of a trial: its reward, which row of the fault table it ended in, and where the seconds went."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from lego_rl.gateway.trajectory import Accounting, Trajectory
-from lego_rl.rollout.faults import Ended
+from lego_rl.rollout.faults import FAULT_TABLE, Ended, unrecordable
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.sandbox.verdict import Patch, Verdict
 
@@ -99,3 +99,18 @@ class TrialRecord:
     logs: dict[str, str] = field(default_factory=dict)
     harness_version: str = ""
     tries: int = 1
+
+    def without_content(self, problem: str) -> "TrialRecord":
+        """What is kept where an agent's words or files make the record impossible to write: nothing that it chose.
+
+        Args:
+            problem: Why it cannot be written, for people.
+        """
+        row = unrecordable(FAULT_TABLE[self.outcome.ended])
+        kept = Outcome(
+            reward=None if self.outcome.reward is None else 0,
+            ended=row.ended,
+            verdict=None,
+            detail=row.meaning,
+        )
+        return replace(self, outcome=kept, trajectory=None, patch=None, logs={"error.txt": problem})

@@ -16,7 +16,7 @@ from lego_rl.rollout.faults import FAULT_TABLE, Ended, Treatment, check_batch
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import Outcome, TrialRecord
 from lego_rl.rollout.spec import TrialSpec
-from lego_rl.rollout.store import TrialStore
+from lego_rl.rollout.store import TrialStore, UnrecordableError
 
 STARTED, SCORED, FAULTED, CANCELLED = "trial-started", "trial-scored", "trial-faulted", "trial-cancelled"
 """Kinds of journal entries; each names the trial and which try it was."""
@@ -179,8 +179,7 @@ class _Batch:
         self._journal.append(STARTED, {"id": spec.id, "try": tries})
         self._progress(TrialStarted(spec, tries))
         try:
-            record = replace(await self._runtime.run(spec), tries=tries)
-            await asyncio.to_thread(self._runtime.store.save, record)
+            record = await self._save(replace(await self._runtime.run(spec), tries=tries))
         except asyncio.CancelledError:
             self._journal.append(CANCELLED, {"id": spec.id, "try": tries, "ended": Ended.CANCELLED.value})
             raise
@@ -196,4 +195,14 @@ class _Batch:
                 "detail": outcome.detail,
             },
         )
+        return record
+
+    async def _save(self, record: TrialRecord) -> TrialRecord:
+        """Write a record, without what the agent put into it where that makes it impossible; the one that is kept."""
+        store = self._runtime.store
+        try:
+            await asyncio.to_thread(store.save, record)
+        except UnrecordableError as error:
+            record = record.without_content(str(error))
+            await asyncio.to_thread(store.save, record)
         return record

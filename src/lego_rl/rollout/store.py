@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from lego_rl.errors import LegoError, RunError
 from lego_rl.gateway.store import read_trajectory, write_trajectory
@@ -34,6 +34,12 @@ from lego_rl.rollout.spec import TrialSpec
 from lego_rl.sandbox.codec import patch_from_json, patch_to_json, verdict_from_json, verdict_to_json
 
 _PENDING = ".pending-"
+_CONTENT_ERRORS = (ValueError, TypeError, KeyError, RecursionError, LegoError)
+_PROBLEM_CHARS = 2_000
+
+
+class UnrecordableError(Exception):
+    """The record's own content cannot be written, or not be read back: it is nested too deeply, for example."""
 
 
 @dataclass(frozen=True)
@@ -132,12 +138,13 @@ class TrialStore:
 
         Raises:
             RunError: The disk did not take it; there is no new folder then.
+            UnrecordableError: The record cannot be kept as it is, on any disk; there is no new folder either.
         """
         target = self.path / record.spec.id
         try:
             pending = Path(tempfile.mkdtemp(prefix=_PENDING, dir=self.path))
             try:
-                _write(record, pending)
+                _write_checked(record, pending)
                 _sync(pending)
                 if target.exists():
                     shutil.rmtree(target)
@@ -157,7 +164,7 @@ class TrialStore:
         folder = self.path / trial_id
         try:
             return _read(folder)
-        except (OSError, ValueError, ValidationError, LegoError) as error:
+        except (OSError, *_CONTENT_ERRORS) as error:
             raise RunError(
                 f"the record of trial {trial_id} cannot be read: {error}",
                 f"restore {folder} from a copy, or start a new run",
@@ -170,6 +177,17 @@ class TrialStore:
     def __iter__(self) -> Iterator[TrialRecord]:
         """Every record, in the order of `ids`."""
         return (self.load(trial_id) for trial_id in self.ids())
+
+
+def _write_checked(record: TrialRecord, folder: Path) -> None:
+    """Write, and read back: a record that a resumed run could not load would stop it every time."""
+    try:
+        _write(record, folder)
+        _read(folder)
+    except _CONTENT_ERRORS as error:
+        if isinstance(error.__cause__, OSError):
+            raise error.__cause__ from error
+        raise UnrecordableError(f"{type(error).__name__}: {error}"[:_PROBLEM_CHARS]) from error
 
 
 def _write(record: TrialRecord, folder: Path) -> None:

@@ -16,6 +16,7 @@ from lego_rl.rollout.faults import (
     check_batch,
     classify,
     reward_of,
+    unrecordable,
 )
 
 BEGAN = HostEvidence(began=True, requests=3)
@@ -60,7 +61,14 @@ def test_row(host: HostEvidence, conduct: Conduct, ended: Ended, reward: int | N
 
 
 def test_every_row_has_a_case() -> None:
-    assert {ended for _, _, ended, _ in CASES} == set(Ended) == set(FAULT_TABLE)
+    assert {ended for _, _, ended, _ in CASES} | {Ended.UNRECORDABLE} == set(Ended) == set(FAULT_TABLE)
+
+
+def test_a_record_that_cannot_be_kept_is_a_zero_unless_the_host_had_failed() -> None:
+    for row in FAULT_TABLE.values():
+        masked = row.treatment is Treatment.MASKED
+        assert unrecordable(row) is (row if masked else FAULT_TABLE[Ended.UNRECORDABLE])
+    assert reward_of(FAULT_TABLE[Ended.UNRECORDABLE], GRADED) == 0
 
 
 def test_every_host_failure_but_the_unexplained_is_masked() -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from lego_rl.errors import ConfigError, RunError
 from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.trajectory import Accounting, Trajectory
+from lego_rl.messages import Json, Message, ToolCall
 from lego_rl.rollout.faults import FAULT_TABLE, Ended, Fault, Treatment
 from lego_rl.rollout.journal import Journal, read_journal
 from lego_rl.rollout.outcome import Outcome, PhaseSeconds, TrialRecord
@@ -252,3 +254,38 @@ async def test_impossible_requests_are_refused_before_anything_runs(run: RunDire
             await run_trials(specs(1), trials, journal, concurrency=0)
         assert await run_trials([], trials, journal, concurrency=1) == []
     assert trials.ran == []
+
+
+def nested(levels: int) -> Json:
+    value: Json = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("levels", [150, 190, 199, 210, 240, 260, 900, 5_000])
+@pytest.mark.parametrize(("ended", "reward"), [(Ended.FINISHED, 0), (Ended.ENGINE_FAILED, None)])
+async def test_a_record_that_cannot_be_written_is_an_outcome_and_a_resumed_batch_goes_on(
+    run: RunDirectory, levels: int, ended: Ended, reward: int | None
+) -> None:
+    async def sends_depth(spec: TrialSpec, tries: int) -> TrialRecord:
+        call = ToolCall("call_1", "Bash", {"command": nested(levels)})
+        told = ((Message("user", "Mend it."), Message("assistant", "", (call,))),)
+        trajectory = Trajectory((), (), told, (), Accounting(calls=1, sampled_tokens=9))
+        return replace(record(spec, ended), trajectory=trajectory, accounting=trajectory.accounting)
+
+    with Journal(run.journal) as journal:
+        fine = await run_trials(specs(2)[1:], Trials(run.store), journal, concurrency=1)
+        first = await run_trials(specs(2), Trials(run.store, sends_depth), journal, concurrency=1, retries=0)
+        again = await run_trials(specs(2), Trials(run.store, sends_depth), journal, concurrency=1, retries=0)
+    assert first[1].outcome == again[1].outcome == fine[0].outcome
+    kept = run.store.load(specs(2)[0].id)
+    assert kept.outcome == first[0].outcome == again[0].outcome
+    assert kept.accounting.sampled_tokens == 9
+    if kept.trajectory is None:
+        expected = Ended.UNRECORDABLE if ended is Ended.FINISHED else ended
+        assert (kept.outcome.reward, kept.outcome.ended) == (reward, expected)
+        assert kept.logs["error.txt"]
+    else:
+        assert (kept.outcome.ended, levels < 250) == (ended, True)
+    assert (kept.trajectory is None) >= (levels >= 260)
