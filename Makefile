@@ -33,7 +33,8 @@ check: setup
 bench: setup
 	$(LEGO) bench loop
 
-warm-start: setup
+warm-start:
+	@scripts/setup.sh claude-code openhands-sdk
 	.venv/bin/python -m warm_start.build
 
 clean:

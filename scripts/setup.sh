@@ -8,15 +8,17 @@ say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$1" >&2; [ -z "${2:-}" ] || printf '  fix: %s\n' "$2" >&2; exit 1; }
 
 # Debian as root: install what is missing. Anyone else is told the one command.
-need() { # need PROGRAM PACKAGE...
-    command -v "$1" >/dev/null 2>&1 && return 0
-    local program=$1; shift
+need_package() { # need_package PACKAGE
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-        say "installing $*"
-        apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" >/dev/null
+        say "installing $1"
+        apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$1" >/dev/null
     else
-        die "$program is missing" "sudo apt-get install -y $*"
+        die "$1 is missing" "sudo apt-get install -y $1"
     fi
+}
+
+need() { # need PROGRAM PACKAGE
+    command -v "$1" >/dev/null 2>&1 || need_package "$2"
 }
 
 find_python() {
@@ -40,16 +42,18 @@ python=$(find_python) || die "no Python 3.12 or 3.13 found" "install python3.12 
 uv_version=0.13.9
 if [ ! -x .cache/uv/bin/uv ]; then
     say "installing uv $uv_version"
-    "$python" -m venv .cache/uv || die "$python cannot make a virtual environment" "apt-get install -y python3-venv"
+    "$python" -c 'import ensurepip, venv' 2>/dev/null || need_package "python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
+    "$python" -m venv .cache/uv
     .cache/uv/bin/pip install --quiet --disable-pip-version-check "uv==$uv_version"
 fi
 uv=$PWD/.cache/uv/bin/uv
 
-if [ ! -x .venv/bin/python ]; then
+if ! .venv/bin/python -c "" 2>/dev/null; then
+    rm -rf .venv
     "$uv" venv --quiet --python "$python" .venv
 fi
-stamp=.cache/installed.sha256
-want=$(cat pyproject.toml requirements.txt scripts/setup.sh | sha256sum)
+stamp=.venv/installed.sha256
+want=$(cat pyproject.toml requirements.txt | sha256sum)
 if [ "$(cat "$stamp" 2>/dev/null || true)" != "$want" ]; then
     say "installing Python packages (a few minutes the first time)"
     "$uv" pip install --quiet --python .venv/bin/python --requirement requirements.txt

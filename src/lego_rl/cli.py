@@ -20,8 +20,8 @@ app = typer.Typer(
     add_completion=False,
 )
 harness_app = typer.Typer(help="Install and inspect harnesses.", no_args_is_help=True)
-tasks_app = typer.Typer(help="Build and validate tasks.", no_args_is_help=True)
-check_app = typer.Typer(help="Check this machine or a recipe before anything starts.", no_args_is_help=True)
+tasks_app = typer.Typer(help="Build tasks.", no_args_is_help=True)
+check_app = typer.Typer(help="Check this machine before anything starts.", no_args_is_help=True)
 bench_app = typer.Typer(help="Measure; the result is JSON on standard output.", no_args_is_help=True)
 app.add_typer(harness_app, name="harness")
 app.add_typer(tasks_app, name="tasks")
@@ -78,7 +78,7 @@ def sft(
 
 @app.command()
 def report(run: RunDir) -> None:
-    """Recompute every summary of a run from its trials: summary.json, report.html and the table."""
+    """Recompute every summary of a run from its records: summary.json, report.html and the table."""
     from lego_rl.commands import report as command
 
     command.run(run)

@@ -52,7 +52,7 @@ class FidelityError(LegoError):
     """The fidelity gate or the auditor stopped the run.
 
     Args:
-        reason: A short stable name of the reason, such as ``pearson`` or ``weight_version``.
+        reason: A short stable name of the reason, such as ``pearson`` or ``stale_weights``.
         problem: What was measured against what limit.
         fix: Where to look.
     """

@@ -10,8 +10,8 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "lego_rl"
 LOW = {"tasks", "sandbox", "harness", "gateway", "engine"}
-HIGH = {"rollout", "train", "cluster", "evaluate", "analysis", "dashboard", "report", "config", "cli"}
-MAY_IMPORT_TORCH = ("engine/embedded", "engine/policy_dir", "train/")
+HIGH = {"rollout", "train", "cluster", "evaluate", "analysis", "dashboard", "report", "config", "cli", "commands"}
+MAY_IMPORT_TORCH = ("engine/embedded", "train/")
 
 
 def modules() -> list[Path]:
@@ -43,6 +43,21 @@ def test_imports_go_one_way(path: Path) -> None:
         target = name.split(".")[1] if name.startswith("lego_rl.") else ""
         assert not (room(path) in LOW and target in HIGH), f"{path}:{line} imports {name}"
         assert name.split(".")[0] != "warm_start", f"{path}:{line} reaches the demonstrator"
+
+
+MUST_NOT_KNOW = {
+    "rollout": {"train"},
+    "evaluate": {"train"},
+    "report": {"train"},
+    "train": {"sandbox", "harness", "gateway.server", "gateway.dialects"},
+}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_a_room_knows_nothing_of_what_is_not_its_business(path: Path) -> None:
+    for line, name in imported(path):
+        for unknown in MUST_NOT_KNOW.get(room(path), set()):
+            assert not f"{name}.".startswith(f"lego_rl.{unknown}."), f"{path}:{line} imports {name}"
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))

@@ -13,6 +13,7 @@ from lego_rl.engine.audit import AuditedEngine
 from lego_rl.engine.audit_log import FileAuditLog
 from lego_rl.engine.embedded.engine import EmbeddedEngine
 from lego_rl.engine.embedded.stepper import EngineOptions
+from lego_rl.engine.policy_dir import inspect_policy
 from lego_rl.engine.protocol import Engine
 from lego_rl.errors import ConfigError
 from lego_rl.evaluate.heldout import spread_over_families
@@ -32,15 +33,14 @@ from lego_rl.sandbox.state import State
 from lego_rl.tasks.pool import load_pool, pool_folder
 from lego_rl.tasks.task import Task
 from lego_rl.train.checkpoints import Checkpoints
-from lego_rl.train.fidelity import PromptCheck
 from lego_rl.train.loop import LoopParts, LoopTasks, Rewards, Watcher, as_graded
 from lego_rl.train.metrics_log import MetricsLog
 from lego_rl.train.persistence import POLICY
+from lego_rl.train.prompts import PromptChecker
 from lego_rl.train.trainer import BatchShape, Trainer
 
 _BUILTIN = "builtin:"
 _SEED_BYTES = 7
-_PROMPTS_CHECKED = 2
 
 type EngineWrapper = Callable[[Engine], Engine]
 """Stands between the auditor and the gateway: nothing, or what a control experiment injects."""
@@ -100,29 +100,6 @@ class SpecBuilder:
     def _seed(self, label: str, task: str, attempt: int) -> int:
         place = f"{self.recipe.run.seed}/{label}/{task}/{attempt}".encode()
         return int.from_bytes(hashlib.sha256(place).digest()[:_SEED_BYTES])
-
-
-@dataclass(frozen=True)
-class PromptChecker:
-    """Renders the first prompt of a few trials again, with the policy's own template."""
-
-    template: ChatTemplate
-
-    def __call__(self, records: Sequence[TrialRecord]) -> tuple[PromptCheck, ...]:
-        """Recorded and rendered ids of the opening of some main conversations."""
-        return tuple(self._checks(records))[:_PROMPTS_CHECKED]
-
-    def _checks(self, records: Sequence[TrialRecord]) -> Iterator[PromptCheck]:
-        for record in records:
-            trajectory = record.trajectory
-            if trajectory is None or not trajectory.generations or not trajectory.conversations:
-                continue
-            first, conversation = trajectory.generations[0], trajectory.conversations[0]
-            turns = [message.role for message in conversation]
-            opening = conversation[: turns.index("assistant") if "assistant" in turns else len(turns)]
-            if first.parent is None and first.role == "main":
-                rendered = self.template.opening(opening, trajectory.tools)
-                yield PromptCheck(recorded=tuple(map(int, first.context_ids)), rendered=tuple(rendered))
 
 
 @dataclass(frozen=True)
@@ -200,6 +177,7 @@ def loop_parts(
     """
     check_machine()
     source = policy_directory(recipe.policy.path)
+    _check_policy(recipe, source)
     harness = registry.make(recipe.harness.name, recipe.harness.options)
     bundle = registry.load(recipe.harness.name)
     template = ChatTemplate.load(source)
@@ -236,7 +214,7 @@ def loop_parts(
             auditor=auditor,
             rollouts=rollouts,
             specs=SpecBuilder(recipe),
-            prompts=PromptChecker(template),
+            prompts=PromptChecker(source),
             checkpoints=checkpoints,
             log=log,
             watcher=watcher,
@@ -258,6 +236,18 @@ def engine_options(section: EngineSection) -> EngineOptions:
         cache_tokens=section.cache_tokens,
         threads=section.threads,
     )
+
+
+def _check_policy(recipe: Recipe, source: Path) -> None:
+    """What would else show only after hours of rollouts."""
+    facts = inspect_policy(source)
+    if recipe.budget.context_tokens > facts.context:
+        raise ConfigError(
+            f"budget.context_tokens is {recipe.budget.context_tokens}, the policy has {facts.context} positions",
+            f"set budget.context_tokens to at most {facts.context}",
+        )
+    if recipe.train.routing == "replay" and not facts.experts:
+        raise ConfigError("the policy has no experts whose routing could be replayed", 'set train.routing = "own"')
 
 
 def _trainer(recipe: Recipe, source: Path, checkpoints: Checkpoints) -> Trainer:

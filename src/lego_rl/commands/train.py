@@ -78,8 +78,11 @@ def execute(recipe: Recipe, *, rewards: Rewards = as_graded, inject: EngineWrapp
         ConsoleProgress(recipe.run.steps) as progress,
         loop_parts(recipe, directory, progress, rewards=rewards, inject=inject) as parts,
     ):
-        # Written last: a folder with a recipe is a run that can be resumed.
-        directory.recipe.write_text(dump(recipe), encoding="utf-8")
+        if not directory.recipe.exists():
+            # Written last and at once: a folder with a recipe is a run that can be resumed.
+            partial = directory.recipe.with_suffix(".partial")
+            partial.write_text(dump(recipe), encoding="utf-8")
+            partial.rename(directory.recipe)
         loop = Loop(parts, tasks, batch_shape(recipe), recipe.run.steps, recipe.evaluate, recipe.run.seed)
         asyncio.run(loop.run())
 

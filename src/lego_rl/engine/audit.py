@@ -4,7 +4,7 @@ Invariant: `reconcile` passes a batch only if each of its tokens names a call an
 the engine returned that very id with that very log-prob, bit for bit. It knows nothing of sessions or trainers.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -96,9 +96,9 @@ class AuditedEngine:
         """Compare a training batch with what the engine returned; see `reconcile`."""
         return reconcile(trained, self._log)
 
-    def settle(self, call_ids: Iterable[str]) -> None:
-        """Forget calls that nobody will train on any more; a later claim on one is a defect."""
-        self._log.forget(call_ids)
+    def settle_all(self) -> None:
+        """Forget every call so far: nobody will train on one any more, and a later claim on one is a defect."""
+        self._log.clear()
 
 
 def reconcile(trained: TrainedTokens, log: AuditLog) -> Reconciliation:

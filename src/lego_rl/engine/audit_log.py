@@ -3,15 +3,13 @@
 Invariant: a log returns for a call exactly the ids and log-probs that were recorded for it, or nothing.
 
 A file log is append-only. A record is ``id length, count (uint32 each), id, int32 ids, float32 log-probs, CRC-32``, all
-little-endian; a record whose count is `_FORGOTTEN` takes a call back. A record torn by a crash is cut off when the file
-is opened again. When nothing is held any more the file is emptied.
+little-endian. A record torn by a crash is cut off when the file is opened again. Clearing the log empties the file.
 """
 
 import io
 import os
 import struct
 import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
@@ -25,7 +23,6 @@ from lego_rl.errors import RunError
 _HEAD = struct.Struct("<II")
 _CHECK = struct.Struct("<I")
 _BYTES_PER_TOKEN = 8
-_FORGOTTEN = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,8 @@ class AuditLog(Protocol):
         """What a call returned; ``None`` for a call that is not held."""
         ...
 
-    def forget(self, call_ids: Iterable[str]) -> None:
-        """Drop calls; those that are not held are passed over."""
+    def clear(self) -> None:
+        """Drop every call."""
         ...
 
     def __len__(self) -> int:
@@ -57,7 +54,7 @@ class AuditLog(Protocol):
 
 
 class MemoryAuditLog:
-    """An `AuditLog` of this process: 8 bytes a token until a call is forgotten."""
+    """An `AuditLog` of this process: 8 bytes a token until it is cleared."""
 
     def __init__(self) -> None:
         self._held: dict[str, Returned] = {}
@@ -70,10 +67,9 @@ class MemoryAuditLog:
         """What a call returned; ``None`` for a call that is not held."""
         return self._held.get(call_id)
 
-    def forget(self, call_ids: Iterable[str]) -> None:
-        """Drop calls; those that are not held are passed over."""
-        for call_id in call_ids:
-            self._held.pop(call_id, None)
+    def clear(self) -> None:
+        """Drop every call."""
+        self._held.clear()
 
     def __len__(self) -> int:
         """Calls held."""
@@ -114,13 +110,10 @@ class FileAuditLog:
         body = self._file.read(count * _BYTES_PER_TOKEN)
         return Returned(np.frombuffer(body, "<i4", count), np.frombuffer(body, "<f4", count, 4 * count))
 
-    def forget(self, call_ids: Iterable[str]) -> None:
-        """Drop calls; those that are not held are passed over."""
-        for call_id in call_ids:
-            if call_id in self._places:
-                self._append(call_id, _FORGOTTEN, b"")
-        if not self._places:
-            self._file.truncate(0)
+    def clear(self) -> None:
+        """Drop every call and empty the file."""
+        self._file.truncate(0)
+        self._places.clear()
 
     def close(self) -> None:
         """Close the file, which stays."""
@@ -145,10 +138,7 @@ class FileAuditLog:
         self._note(call_id, start + _HEAD.size + len(name), count)
 
     def _note(self, call_id: str, body_start: int, count: int) -> None:
-        if count == _FORGOTTEN:
-            self._places.pop(call_id, None)
-        else:
-            self._places[call_id] = (body_start, count)
+        self._places[call_id] = (body_start, count)
 
     def _read_index(self) -> None:
         size = self._file.seek(0, io.SEEK_END)
@@ -166,7 +156,7 @@ class FileAuditLog:
         name_length: int
         count: int
         name_length, count = _HEAD.unpack(head)
-        length = name_length + (0 if count == _FORGOTTEN else count * _BYTES_PER_TOKEN)
+        length = name_length + count * _BYTES_PER_TOKEN
         end = start + _HEAD.size + length + _CHECK.size
         if end > size:
             return None

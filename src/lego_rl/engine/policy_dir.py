@@ -39,6 +39,7 @@ class PolicyFacts:
         vocab_size: Rows of its embedding.
         tokenizer_size: One more than the highest id of its tokenizer; at most `vocab_size`.
         context: Most positions of one sequence.
+        experts: Experts of a layer with a router; 0 for a dense model.
         tied: Whether the output projection is the embedding.
         parameters: Numbers stored in the weight files.
         weight_bytes: Size of the weight files' tensors.
@@ -50,6 +51,7 @@ class PolicyFacts:
     vocab_size: int
     tokenizer_size: int
     context: int
+    experts: int
     tied: bool
     parameters: int
     weight_bytes: int
@@ -95,6 +97,7 @@ def inspect_policy(path: Path) -> PolicyFacts:
         vocab_size=vocab_size,
         tokenizer_size=tokenizer_size,
         context=_config_value(path, config, "max_position_embeddings"),
+        experts=int(config.get("num_experts", 0)),
         tied=tied,
         parameters=sum(prod(tensor.shape) for tensor in stored.values()),
         weight_bytes=sum(tensor.size for tensor in stored.values()),

@@ -64,8 +64,8 @@ class Auditor(Protocol):
         """Compare a training batch with it."""
         ...
 
-    def settle(self, call_ids: Sequence[str]) -> None:
-        """Forget calls that nobody will train on any more."""
+    def settle_all(self) -> None:
+        """Forget every call so far: nobody will train on one any more."""
         ...
 
 
@@ -212,7 +212,7 @@ class Loop:
         claim = self._claim(records)
         self._previous_digest = claim.expected_digest
         metrics = await asyncio.to_thread(parts.trainer.step, parts.rewards(records, step), claim)
-        audited = self._audit(records)
+        audited = self._audit()
         figures = {
             **rollout_figures(records),
             **metrics.flat(),
@@ -224,6 +224,8 @@ class Loop:
         # The row first: rows of unfinished steps are dropped on resume, a missing one could not be made up.
         parts.log.write(step, figures)
         parts.checkpoints.save(step + 1, parts.trainer.save)
+        # The auditor last: a run that is killed before the checkpoint trains on these calls again.
+        parts.auditor.settle_all()
         await parts.engine.load_weights(parts.trainer.state_dict(), parts.trainer.version)
         parts.watcher.stepped(step, figures)
         return metrics
@@ -235,7 +237,7 @@ class Loop:
         records = await self._parts.rollouts(
             self._parts.specs(tasks, label, self._evaluation.trials, self._evaluation.temperature)
         )
-        self._settle(records)
+        self._parts.auditor.settle_all()
         for split in self._tasks.evaluated:
             rewards = [record.outcome.reward for record in records if record.spec.split == split]
             self._parts.watcher.evaluated(label, split, score(rewards))
@@ -250,14 +252,8 @@ class Loop:
             prompts=parts.prompts(records),
         )
 
-    def _audit(self, records: Sequence[TrialRecord]) -> Reconciliation:
+    def _audit(self) -> Reconciliation:
         found = self._parts.auditor.reconcile(self._parts.trainer.trained_tokens())
         if not found.exact:
             raise FidelityError("audit", found.reason, "a token was altered between the engine and the trainer")
-        self._settle(records)
         return found
-
-    def _settle(self, records: Sequence[TrialRecord]) -> None:
-        for record in records:
-            if record.trajectory:
-                self._parts.auditor.settle([generation.call_id for generation in record.trajectory.generations])

@@ -16,6 +16,12 @@ def test_every_task_is_seen_once_before_any_is_seen_twice(count: int, seed: int,
         assert sorted(seen[epoch * count : (epoch + 1) * count]) == tasks
 
 
+@given(count=st.integers(1, 12), seed=st.integers(0, 1000), step=st.integers(0, 60), data=st.data())
+def test_no_step_has_a_task_twice(count: int, seed: int, step: int, data: st.DataObject) -> None:
+    per_step = data.draw(st.integers(1, count))
+    assert len(set(tasks_of_step(range(count), step, per_step, seed))) == per_step
+
+
 def test_a_step_is_a_function_of_seed_and_step() -> None:
     tasks = list(range(100))
     assert tasks_of_step(tasks, 7, 4, 3) == tasks_of_step(tasks, 7, 4, 3)

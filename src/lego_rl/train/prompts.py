@@ -1,0 +1,89 @@
+"""Is what the engine was given what the policy's own template renders? Asked of an implementation the gateway lacks.
+
+Invariant: only the harness's first request of a trial is looked at. The agent has run nothing by then, so no policy can
+bring about a difference that stops a run.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoTokenizer
+
+from lego_rl.gateway.trajectory import Trajectory
+from lego_rl.messages import Message, Tool
+from lego_rl.rollout.outcome import TrialRecord
+from lego_rl.train.fidelity import PromptCheck
+
+_ENOUGH = 2
+
+
+class PromptChecker:
+    """Renders first prompts again with ``transformers``' chat templating (`apply_chat_template`).
+
+    Args:
+        policy: The policy directory, with its tokenizer and template.
+    """
+
+    def __init__(self, policy: Path) -> None:
+        self._tokenizer: Any = AutoTokenizer.from_pretrained(policy)
+        self._special = tuple(str(token) for token in self._tokenizer.added_tokens_decoder.values())
+
+    def __call__(self, records: Sequence[TrialRecord]) -> tuple[PromptCheck, ...]:
+        """Checks of a few trials; none where no trial has a first request that can be rendered here."""
+        checks: list[PromptCheck] = []
+        for record in records:
+            if len(checks) < _ENOUGH and record.trajectory is not None:
+                checks += [self._check(first) for first in first_requests(record.trajectory) if self._is_plain(first)]
+        return tuple(checks[:_ENOUGH])
+
+    def _check(self, first: "FirstRequest") -> PromptCheck:
+        rendered: list[int] = self._tokenizer.apply_chat_template(
+            _messages(first.opening),
+            tools=[_tool(tool) for tool in first.tools] or None,
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=False,
+        )
+        return PromptCheck(recorded=first.prompt_ids, rendered=tuple(rendered))
+
+    def _is_plain(self, first: "FirstRequest") -> bool:
+        """Whether no text looks like a special token, which stays text in the gateway and would not here."""
+        texts = [message.content for message in first.opening]
+        texts += [f"{tool.name} {tool.description} {tool.parameters}" for tool in first.tools]
+        return not any(token in text for token in self._special for text in texts)
+
+
+@dataclass(frozen=True)
+class FirstRequest:
+    """The first model call of a trial: its prompt, and the messages and tools that it was rendered from."""
+
+    prompt_ids: tuple[int, ...]
+    opening: tuple[Message, ...]
+    tools: tuple[Tool, ...]
+
+
+def first_requests(trajectory: Trajectory) -> Iterator[FirstRequest]:
+    """The first request, where its answer came to be trained: then its conversation is known."""
+    if not trajectory.generations:
+        return
+    first = trajectory.generations[0]
+    for segment, conversation in zip(trajectory.segments, trajectory.conversations, strict=True):
+        if first.call_id in segment.calls and first.role == "main":
+            turns = [message.role for message in conversation]
+            opening = conversation[: turns.index("assistant")] if "assistant" in turns else conversation
+            yield FirstRequest(tuple(map(int, first.context_ids)), tuple(opening), trajectory.tools)
+            return
+
+
+def _messages(opening: Sequence[Message]) -> list[dict[str, str]]:
+    """Leading system messages are one, as the gateway makes of them."""
+    system = [message.content for message in opening if message.role == "system"]
+    head = [{"role": "system", "content": "\n\n".join(system)}] if system else []
+    return head + [{"role": m.role, "content": m.content} for m in opening if m.role != "system"]
+
+
+def _tool(tool: Tool) -> Mapping[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"type": "function", "function": function}
