@@ -19,7 +19,6 @@ MAX_CHANGES = 20_000
 MAX_DROPPED = 1_000
 MAX_DEPTH = 100
 MAX_PATH_BYTES = 2_048
-MAX_DEPTH = 100
 
 BYTE_CODE = "byte code"
 PACKAGE_METADATA = "package metadata"
@@ -62,25 +61,31 @@ def dropped_because(name: str) -> str | None:
 
 @dataclass
 class _Comparison:
-    """Collects what differs. ``lower`` is a path of the pristine tree that may not exist, never one behind a link."""
+    """Collects what differs.
+
+    ``lower`` is a path of the pristine tree that may not exist, never one behind a link. ``hidden`` says that an opaque
+    folder above hides it: the kernel marks only the topmost such folder, not those that are made below it later.
+    """
 
     changes: dict[str, Change] = field(default_factory=dict)
     dropped: dict[str, str] = field(default_factory=dict)
     bytes_left: int = MAX_PATCH_BYTES
 
-    def folder(self, upper: Path, lower: Path | None, relative: str) -> None:
+    def folder(self, upper: Path, lower: Path | None, relative: str, *, hidden: bool = False) -> None:
         """Compare a folder of the upper layer with the folder that it lies over, ``None`` where it is new."""
-        _make_accessible(upper, 0o700)
+        _make_accessible(upper, os.R_OK | os.X_OK, 0o700)
+        hidden = hidden or is_opaque(upper)
         names = set()
         for entry in sorted(os.scandir(upper), key=lambda entry: entry.name):
             names.add(entry.name)
-            self.entry(Path(entry.path), lower / entry.name if lower else None, _join(relative, entry.name))
-        if lower is not None and is_opaque(upper):
+            below = lower / entry.name if lower else None
+            self.entry(Path(entry.path), below, _join(relative, entry.name), hidden=hidden)
+        if lower is not None and hidden:
             for path in sorted(lower.iterdir()):
                 if path.name not in names:
                     self.delete(path, _join(relative, path.name))
 
-    def entry(self, upper: Path, lower: Path | None, path: str) -> None:
+    def entry(self, upper: Path, lower: Path | None, path: str, *, hidden: bool) -> None:
         """Compare one path of the upper layer with what it lies over."""
         status = upper.lstat()
         if path.count("/") >= MAX_DEPTH or len(os.fsencode(path)) > MAX_PATH_BYTES:
@@ -89,13 +94,11 @@ class _Comparison:
             self.delete(lower, path)
         elif (reason := dropped_because(upper.name)) is not None:
             self.drop(path, reason)
-        elif stat.S_ISDIR(status.st_mode) and path.count("/") >= MAX_DEPTH:
-            self.dropped[path] = f"deeper than {MAX_DEPTH} folders"
         elif stat.S_ISDIR(status.st_mode):
             if lower is not None and not _is_folder(lower):
                 self.delete(lower, path)
                 lower = None
-            self.folder(upper, lower, path)
+            self.folder(upper, lower, path, hidden=hidden)
         elif stat.S_ISLNK(status.st_mode):
             self.change(lower, Change(path, "symlink", os.fsencode(upper.readlink())))
         elif stat.S_ISREG(status.st_mode):
@@ -109,7 +112,7 @@ class _Comparison:
         if status.st_size > MAX_FILE_BYTES:
             self.drop(path, f"larger than {MAX_FILE_BYTES >> 20} MiB")
             return
-        _make_accessible(upper, 0o600)
+        _make_accessible(upper, os.R_OK, 0o600)
         with os.fdopen(os.open(upper, os.O_RDONLY | os.O_NOFOLLOW), "rb") as stream:
             self.change(lower, Change(path, "file", stream.read(), bool(status.st_mode & stat.S_IXUSR)))
 
@@ -165,8 +168,8 @@ def _as_change(lower: Path, path: str) -> Change | None:
     return Change(path, "file", lower.read_bytes(), bool(lower.stat().st_mode & stat.S_IXUSR))
 
 
-def _make_accessible(path: Path, mode: int) -> None:
+def _make_accessible(path: Path, wanted: int, mode: int) -> None:
     """Undo a mode that would keep an ordinary user out of its own file; nobody else writes here any more."""
     with suppress(PermissionError):
-        if not os.access(path, os.R_OK, follow_symlinks=False):
+        if not os.access(path, wanted, follow_symlinks=False):
             path.chmod(mode)

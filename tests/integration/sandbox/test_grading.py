@@ -85,6 +85,7 @@ HONEST = {
     "its own git": f"{FIX}; mkdir .git; echo ref > .git/HEAD; echo '*' > .gitignore; echo x > ignored.txt",
     "tests folder removed": f"{FIX}; rm -rf tests setup.cfg",
     "unreadable": f"{FIX}; mkdir locked; touch locked/x; chmod 0 locked calc/data.txt",
+    "unsearchable": f"{FIX}; chmod 0444 calc",
     "module named like a library's": f"{FIX}; echo 'x = 1' > calc/types.py;"
     " echo 'from calc import types' >> calc/core.py",
 }  # fmt: skip

@@ -173,9 +173,10 @@ def test_opaque_folder(layers: tuple[Path, Path]) -> None:
     assert patch.dropped == {"d/x.pyc": "byte code"}
 
 
-def test_unreadable_modes_do_not_hide_a_change(layers: tuple[Path, Path]) -> None:
+@pytest.mark.parametrize("mode", [0, 0o444, 0o111])
+def test_unreadable_modes_do_not_hide_a_change(layers: tuple[Path, Path], mode: int) -> None:
     upper, pristine = layers
     write(upper, {"d/secret.py": b"x = 1\n"})
     (upper / "d" / "secret.py").chmod(0)
-    (upper / "d").chmod(0)
+    (upper / "d").chmod(mode)
     assert [change.path for change in diff(Snapshot(upper), pristine).changes] == ["d/secret.py"]
