@@ -5,9 +5,9 @@ schema's defaults, 2000.0 as 2000, "[1]" as [1], reasoning dropped, white space 
 are the same turn, whose sampled ids stay. A call that is gone, or an argument that means something else, is a rewrite.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 
+from lego_rl.gateway.json_text import BODY_DEPTH, read_json
 from lego_rl.messages import Json, Message, Tool, ToolCall
 
 
@@ -67,7 +67,6 @@ def _same_value(known: Json, sent: Json) -> bool:
 
 def _parsed(text: str) -> Json:
     try:
-        value: Json = json.loads(text)
-    except (ValueError, RecursionError):
+        return read_json(text, depth=BODY_DEPTH)
+    except ValueError:
         return text
-    return value

@@ -4,8 +4,6 @@ Invariant: a call counts as written only after the last byte of its response wen
 """
 
 import asyncio
-import json
-import re
 import uuid
 
 from aiohttp import web
@@ -13,14 +11,12 @@ from aiohttp import web
 from lego_rl.engine.protocol import EngineError
 from lego_rl.errors import CaptureError, TemplateError
 from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Dialect, Problem
-from lego_rl.gateway.json_text import without_surrogates
+from lego_rl.gateway.json_text import BODY_DEPTH, read_json
 from lego_rl.gateway.session import ContextOverflow, Exchange, Session
 from lego_rl.messages import Json
 
 _HEAD_START_SECONDS = 0.05
 """How long a stream's headers wait: a failure of the engine that is there at once gets a status of its own."""
-
-_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 _UNANSWERED = (BadRequest, ContextOverflow, TemplateError, EngineError, CaptureError, web.HTTPRequestEntityTooLarge)
 
@@ -96,10 +92,9 @@ class Responder:
 async def _body(http: web.Request) -> Json:
     try:
         content = await http.read()
-        body: Json = json.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise BadRequest(f"body: no JSON ({error})") from error
-    return without_surrogates(body) if _SURROGATE_ESCAPE.search(content) else body
+        return read_json(content.decode("utf-8"), depth=BODY_DEPTH)
+    except ValueError as error:
+        raise BadRequest(f"body: no JSON that can be read ({error})") from error
 
 
 def _problem(error: Exception) -> Problem:

@@ -237,6 +237,12 @@ class Session:
             if limit.expired():
                 return await self._farewell("wall_clock", exchange)
             raise
+        # Recorded before anything is read: whatever the text is, the auditor's calls and the tree's stay the same.
+        try:
+            self._tree.finish(call, sample, prompt_ids)
+        except CaptureError as fault:
+            self._fault = fault
+            raise
         turn = read_turn(
             self._template.decode(sample.token_ids),
             self._parser,
@@ -244,11 +250,7 @@ class Session:
             self._new_tool_call_id,
             in_reasoning=self._template.opens_reasoning,
         )
-        try:
-            self._tree.finish(call, sample, turn, prompt_ids)
-        except CaptureError as fault:
-            self._fault = fault
-            raise
+        self._tree.read(call, turn)
         return Answer(turn.message, sample.finish_reason == "length", len(prompt_ids), len(sample.token_ids))
 
     def _landed(self, task: "asyncio.Task[Answer]", call: Call) -> None:

@@ -49,7 +49,7 @@ class Call:
         context_ids: ``[C]`` int32 prompt ids after the parent's sampled ids.
         prompt_length: Length of the whole prompt.
         recording: What was sampled; ``None`` while the engine works.
-        turn: The answer as the harness gets it.
+        turn: The answer as the harness gets it; ``None`` until it is read.
         written: Whether the response was fully written.
         echoed: Whether a later request held the answer.
         children: Calls that continue this one.
@@ -176,7 +176,7 @@ class TokenTree:
             call.echoed = True
 
     def begin(self, position: Position, context_ids: NDArray[np.int32]) -> Call:
-        """Add the call of a request; it has to be finished by `finish` or `discard`."""
+        """Add the call of a request; `finish` and `read`, or `discard`, have to follow."""
         parent = position.parent
         prompt_length = (parent.length if parent else 0) + len(context_ids)
         call = Call(self._begun, parent, position.request, context_ids, prompt_length)
@@ -184,16 +184,19 @@ class TokenTree:
         self._siblings(parent).append(call)
         return call
 
-    def finish(self, call: Call, sample: Sample, turn: Turn, prompt_ids: Sequence[int]) -> None:
+    def finish(self, call: Call, sample: Sample, prompt_ids: Sequence[int]) -> None:
         """Record the engine's answer.
 
         Raises:
             CaptureError: The sample contradicts itself or the call.
         """
         call.recording = record(sample, prompt_ids)
-        call.turn = turn
         self.calls.append(call)
         self.calls.sort(key=lambda each: each.index)
+
+    def read(self, call: Call, turn: Turn) -> None:
+        """Note the answer as the harness gets it, so that later requests can echo it."""
+        call.turn = turn
         for anchor in _anchors(turn.message):
             self._by_anchor[anchor].append(call)
 

@@ -1,14 +1,17 @@
 """A sampled turn as the harness gets to see it: reasoning, content and tool calls.
 
-Invariant: reading changes no token. The text here is for the harness only; what is trained on are the sampled ids.
+Invariant: reading changes no token, and no text stops it. The text here is for the harness only; what is trained on are
+the sampled ids.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lego_rl.gateway.tool_calls import ToolCallParser
+from lego_rl.gateway.tool_calls import ParsedText, ToolCallParser
 from lego_rl.messages import Message, Tool, ToolCall
 
+_LOG = logging.getLogger(__name__)
 _THINK, _END_THINK = "<think>", "</think>"
 
 
@@ -38,9 +41,17 @@ def read_turn(
         in_reasoning: Whether the prompt ended inside a ``<think>`` block.
     """
     reasoning, content = _split_reasoning(text, in_reasoning=in_reasoning)
-    parsed = parser.parse(content, tools)
+    parsed = _parse(parser, content, tools)
     calls = tuple(ToolCall(new_id(), call.name, call.arguments) for call in parsed.calls)
     return Turn(Message("assistant", parsed.content, calls, reasoning=reasoning), parsed.well_formed)
+
+
+def _parse(parser: ToolCallParser, content: str, tools: Sequence[Tool]) -> ParsedText:
+    try:
+        return parser.parse(content, tools)
+    except Exception:  # noqa: BLE001 - a parser may be anyone's; its fault must not leave a sampled turn unanswered
+        _LOG.exception("the tool-call parser failed; the turn stays text")
+        return ParsedText(content, well_formed=False)
 
 
 def _split_reasoning(text: str, *, in_reasoning: bool) -> tuple[str | None, str]:

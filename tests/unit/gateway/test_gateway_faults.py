@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from capture_oracle import check_laws
+from capture_oracle import check_laws, check_round_trip
 from gateway_kit import ROUTES, Tape, call_text, chat_template, spell, tape, user
 from wires import WIRES, AnthropicWire, OpenAIChatWire, Wire, served
 
@@ -17,7 +17,7 @@ from lego_rl.engine.scripted import Reply, ScriptedEngine
 from lego_rl.errors import CaptureError
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.trajectory import Accounting
-from lego_rl.messages import Json, Message
+from lego_rl.messages import Json, Message, Tool
 
 START = [Message("system", "Mend code."), user("Mend it.")]
 CALL = call_text("bash", {"command": "ls"})
@@ -232,6 +232,23 @@ async def test_an_engine_that_contradicts_itself_stops_the_trial(wire: Wire) -> 
             assert response.headers["x-should-retry"] == "false"
         with pytest.raises(CaptureError, match="routes of shape"):
             await at.close()
+
+
+@every_wire
+async def test_every_sampled_turn_is_answered_and_recorded_however_deep_it_nests(wire: Wire) -> None:
+    tool = Tool("edit", "Edit.", {"properties": {"edits": {"type": "array"}}})
+    deep = ["[" * depth + "]" * depth for depth in (64, 65, 260, 1100)]
+    async with served(engine := tape([call_text("edit", {"edits": text}) for text in deep])) as at:
+        messages = list(START)
+        for text in deep:
+            answer = await at.ask(wire, messages, [tool])
+            (call,) = answer.tool_calls
+            assert call.arguments["edits"] == (json.loads(text) if len(text) == 128 else text)
+            messages += [answer, Message("tool", "ok", tool_call_id=call.id)]
+        trajectory = await at.close()
+        check_laws(trajectory, engine.samples, {sample.call_id for sample in engine.samples})
+        assert len(trajectory.segments) == 1
+        check_round_trip(trajectory)
 
 
 BREAKS: dict[str, Callable[[Sample], Sample]] = {

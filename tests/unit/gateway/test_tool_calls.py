@@ -1,6 +1,7 @@
 """Reading sampled text: well-formed calls become typed calls, everything else stays the text it is."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 from gateway_kit import BASH, call_text
@@ -105,6 +106,38 @@ def test_arguments_get_the_type_of_the_schema_or_stay_text(schema: Json, text: s
     assert call.arguments == {"x": value}
     assert type(call.arguments["x"]) is type(value)
     json.dumps(call.arguments, allow_nan=False)
+
+
+NESTS = st.tuples(st.integers(0, 100) | st.integers(900, 3000), st.sampled_from([("[", "]"), ('{"a":', "}")]))
+
+
+@given(NESTS, st.sampled_from(['"\\ud800"', "1", "null", "true", "[]", "1e999", ""]), st.booleans())
+def test_any_value_can_be_written_and_too_deep_a_one_stays_text(
+    nest: tuple[int, tuple[str, str]], inner: str, closed: bool
+) -> None:
+    depth, (opening, closing) = nest
+    text = opening * depth + inner + closing * depth * closed
+    (call,) = PARSER.parse(call_text("t", {"x": text}), one({"type": ["object", "array"]})).calls
+    value = call.arguments["x"]
+    # By hand: a container of more than 64 levels, or one that is no JSON, is the text that was sampled.
+    is_json = inner not in ("1e999", "") and (closed or not depth)
+    levels = depth + (inner == "[]")
+    if opening == "[" and not inner and closed:
+        is_json = depth > 0
+    assert isinstance(value, str) == (not (is_json and 0 < levels <= 64))
+    if isinstance(value, str):
+        assert value == text
+    json.dumps(value, allow_nan=False).encode()
+
+
+def test_a_parser_that_fails_leaves_the_turn_as_text() -> None:
+    class Failing:
+        def parse(self, text: str, tools: Sequence[Tool]) -> ParsedText:
+            raise RecursionError
+
+    turn = read_turn("<think>hm</think>Done.", Failing(), [BASH], lambda: "c1", in_reasoning=False)
+    assert turn.message == Message("assistant", "Done.", reasoning="hm")
+    assert not turn.well_formed
 
 
 def test_unknown_tools_and_parameters_are_passed_on() -> None:

@@ -1,14 +1,12 @@
 """Argument text to the JSON type that a tool's schema asks for.
 
-A value that is not of the type stays the text it is: the harness then refuses the argument in its own words, which is
-what the policy should learn from.
+A value that is not of the type, or that nests too deep to be written down, stays the text it is: the harness then
+refuses the argument in its own words, which is what the policy should learn from.
 """
 
-import json
-import math
 from collections.abc import Mapping
 
-from lego_rl.gateway.json_text import without_surrogates
+from lego_rl.gateway.json_text import VALUE_DEPTH, read_json
 from lego_rl.messages import Json
 
 
@@ -42,17 +40,9 @@ def _types(schema: Json) -> set[str]:
 
 def _read(text: str) -> Json:
     try:
-        value: Json = json.loads(text, parse_constant=_finite, parse_float=_finite)
-    except (ValueError, RecursionError):
+        return read_json(text, depth=VALUE_DEPTH)
+    except ValueError:
         return {"true": True, "false": False, "none": None}.get(text.lower(), text)
-    return without_surrogates(value)
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text} is no JSON number")
-    return value
 
 
 _TYPES: dict[type, set[str]] = {
