@@ -75,6 +75,10 @@ class Failure:
         return foreseen or self.kind in _FORESEEN
 
 
+class UnreadableGradesError(Exception):
+    """What the verifier wrote cannot be read. It is no `LegoError`: nobody foresees it, and it is nobody's conduct."""
+
+
 @dataclass(frozen=True)
 class Grades:
     """What the verifier wrote, all of it on the host.
@@ -137,7 +141,17 @@ def read_grades(folder: Path) -> Grades:
 
     Args:
         folder: The trial's folder in Harbor's layout.
+
+    Raises:
+        UnreadableGradesError: A file is cut short or damaged: code of the host wrote it, so no agent did that.
     """
+    try:
+        return _read_grades(folder)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, LegoError) as error:
+        raise UnreadableGradesError(f"the verifier's files cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _read_grades(folder: Path) -> Grades:
     verifier = folder / "verifier"
     patch, verdict, limits = (verifier / name for name in (PATCH_FILE, VERDICT_FILE, LIMITS_FILE))
     return Grades(

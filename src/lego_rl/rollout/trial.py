@@ -23,7 +23,9 @@ from lego_rl.rollout.evidence import conduct_of, detail_of, host_evidence
 from lego_rl.rollout.faults import classify, reward_of
 from lego_rl.rollout.harbor_trial import (
     Failure,
+    Grades,
     SandboxSettings,
+    UnreadableGradesError,
     read_grades,
     run_harbor,
     seconds_of,
@@ -143,10 +145,24 @@ async def _harbor(
     return result, Failure(info.exception_type, info.exception_message, info.exception_traceback)
 
 
+def grades_of(folder: Path, failure: Failure | None) -> tuple[Grades, Failure | None]:
+    """What the verifier wrote; where that cannot be read, nothing, and a failure that says so beside the trial's own.
+
+    Args:
+        folder: The trial's folder in Harbor's layout.
+        failure: The trial's own.
+    """
+    try:
+        return read_grades(folder), failure
+    except UnreadableGradesError as error:
+        before = f"{failure.kind}: {failure.message}; " if failure is not None else ""
+        return Grades(), Failure(type(error).__name__, f"{before}{error}", traceback.format_exc())
+
+
 def _record(
     spec: TrialSpec, work: Work, folder: Path, result: TrialResult | None, failure: Failure | None, started: float
 ) -> TrialRecord:
-    grades = read_grades(folder)
+    grades, failure = grades_of(folder, failure)
     conduct = conduct_of(work, grades, failure, spec.grading)
     row = classify(host_evidence(work, grades, failure), conduct)
     reward = reward_of(row, conduct)

@@ -24,8 +24,10 @@ from lego_rl.rollout.evidence import DETAIL_CHARS, conduct_of, detail_of, host_e
 from lego_rl.rollout.faults import Ended, Treatment, classify, reward_of
 from lego_rl.rollout.harbor_trial import Failure, Grades
 from lego_rl.rollout.spec import Grading
+from lego_rl.rollout.trial import grades_of
 from lego_rl.sandbox.box import Completed
-from lego_rl.sandbox.verdict import Patch, Verdict
+from lego_rl.sandbox.codec import patch_to_json, verdict_to_json
+from lego_rl.sandbox.verdict import Change, Patch, Verdict
 
 POLICY = Path(__file__).parents[3] / "src" / "lego_rl" / "policies" / "demo"
 TEMPLATE = ChatTemplate.load(POLICY)
@@ -168,3 +170,35 @@ def test_the_detail_names_the_limits_that_were_hit() -> None:
     grades = Grades(Patch(), Verdict(0), {"memory": 2, "processes": 0, "disk": 1})
     row = classify(host_evidence(DONE, grades, None), conduct_of(DONE, grades, None, Grading.FRESH))
     assert detail_of(row, DONE, grades, None).endswith("it ran into its limit of memory, disk")
+
+
+CONTENT = {
+    "patch.json": patch_to_json(Patch((Change("a.py", "file", b"x"),))),
+    "verdict.json": verdict_to_json(Verdict(1, {"t": "passed"})),
+    "limits.json": '{"hits": {"memory": 2}}',
+}
+
+
+@pytest.mark.parametrize("name", sorted(CONTENT))
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", "[" * 100_000, "\udcff"])
+@pytest.mark.parametrize("before", [None, failure("OSError")])
+def test_a_file_of_the_verifier_that_cannot_be_read_is_nobodys_conduct(
+    tmp_path: Path, name: str, text: str, before: Failure | None
+) -> None:
+    (tmp_path / "verifier").mkdir()
+    for file, content in (CONTENT | {name: text}).items():
+        (tmp_path / "verifier" / file).write_bytes(content.encode("utf-8", "surrogateescape"))
+    grades, problem = grades_of(tmp_path, before)
+    assert grades == Grades()
+    assert problem is not None
+    assert ended(worked(), grades, problem) == (Ended.UNATTRIBUTED_AFTER, 0)
+    assert problem.message.startswith("OSError: something; " if before else "the verifier's files")
+
+
+def test_what_the_verifier_wrote_is_read(tmp_path: Path) -> None:
+    assert grades_of(tmp_path, failure("OSError")) == (Grades(), failure("OSError"))
+    (tmp_path / "verifier").mkdir()
+    for file, content in CONTENT.items():
+        (tmp_path / "verifier" / file).write_text(content)
+    grades, problem = grades_of(tmp_path, None)
+    assert (grades.verdict, grades.limit_hits, problem) == (Verdict(1, {"t": "passed"}), {"memory": 2}, None)
