@@ -111,7 +111,8 @@ class Sandbox:
             run.cgroups.write_text("\n".join(map(str, cgroups.paths)))
             running = await launch(layout, toolchain, limits, cgroups)
         except BaseException:
-            cgroups.remove()
+            with suppress(OSError):  # The run folder tries again and logs.
+                cgroups.remove()
             run.remove()
             raise
         return cls(image, limits, run, toolchain, cgroups, running)
@@ -242,10 +243,6 @@ class Sandbox:
         if not self._cgroups.is_empty():
             raise SandboxError("a killed sandbox still has processes in its control group")
 
-    def _remove_files(self) -> None:
-        self._cgroups.remove()
-        self.run_folder.remove()
-
     def snapshot(self) -> Snapshot:
         """The work tree as the killed sandbox left it.
 
@@ -257,7 +254,11 @@ class Sandbox:
         return Snapshot(self.run_folder.upper)
 
     async def close(self) -> None:
-        """Kill everything and remove what the sandbox wrote; a snapshot is gone with it."""
+        """Kill everything and remove what the sandbox wrote; a snapshot is gone with it.
+
+        Raises:
+            SandboxError: A process is still alive. What merely cannot be removed is logged and left.
+        """
         if self._closed:
             return
         try:
@@ -266,7 +267,7 @@ class Sandbox:
             self._closed = True
             os.close(self._pidfd)
             # A sandbox may leave very many files; whoever shares the event loop must not wait for them.
-            await asyncio.to_thread(self._remove_files)
+            await asyncio.to_thread(self.run_folder.remove)
 
     async def _run(self, fields: list[str], stdin: bytes, pipes: Sequence[OutputPipe]) -> int:
         """Send a request with standard input and output pipes; the exit status of what it started."""

@@ -4,8 +4,9 @@ Invariant: the verdict is computed on the host, from a report that is read after
 dead. Only 0 and 1 exist. What the patch makes go wrong is a 0; only a sandbox that cannot be built raises.
 
 What isolation cannot block: the tested code runs inside the process that writes the report, so code that knows the
-runner can rewrite the report while it lives. What it can: nothing of the agent phase is alive or on disk here, test
-files and runner configuration are the task's own, and no process outlives the test command to change the report.
+runner can rewrite the report while it lives, and a process that it leaves behind can until it is killed, which is up to
+half a second after the test command has ended. What it can: nothing of the agent phase is alive or on disk here, test
+files and runner configuration are the task's own, and nothing changes the report while or after it is read.
 """
 
 import os

@@ -1,9 +1,11 @@
 """Where sandboxes keep what outlives a process: caches, and one folder for each running sandbox.
 
 Invariant: a run folder names its owner (process id and start time), so that whatever a killed owner left behind can be
-told from what is in use and removed by the next one.
+told from what is in use and removed by the next one. What cannot be removed is logged and left, never raised: a trial's
+result must not depend on it.
 """
 
+import logging
 import os
 import shutil
 import signal
@@ -20,6 +22,8 @@ SANDBOX_UID = 1_900_000_001
 
 REMOVE_ATTEMPTS = 200
 REMOVE_PAUSE = 0.005
+
+_log = logging.getLogger(__name__)
 
 
 def outside_uid() -> int | None:
@@ -82,8 +86,7 @@ class State:
         removed = []
         for path in self.runs.iterdir() if self.runs.is_dir() else ():
             folder = RunFolder(path)
-            if folder.is_stale():
-                folder.remove()
+            if folder.is_stale() and folder.remove():
                 removed.append(path.name)
         return removed
 
@@ -140,8 +143,20 @@ class RunFolder:
         pid, _, namespace = stamp.split()
         return namespace == _pid_namespace() and _stamp(int(pid)) != stamp
 
-    def remove(self) -> None:
-        """Kill what is left in the control groups and remove them and the folder."""
+    def remove(self) -> bool:
+        """Kill what is left in the control groups and remove them and the folder.
+
+        Returns:
+            Whether all of it is gone. What is not was logged and stays for `State.reap_stale`, once the owner is dead.
+        """
+        try:
+            self._remove()
+        except OSError as error:
+            _log.warning("the sandbox folder %s is left for the next run to remove: %s", self.path, error)
+            return False
+        return True
+
+    def _remove(self) -> None:
         for scratch in (self.work, self.root_work):
             with suppress(FileNotFoundError):
                 (scratch / "work").chmod(0o700)  # The kernel makes it without any permission.
@@ -182,7 +197,11 @@ def give_to_sandbox(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder that a sandbox wrote, whatever modes and depth it has; links are removed, never followed."""
+    """Remove a folder that a sandbox wrote, whatever modes and depth it has; links are removed, never followed.
+
+    Raises:
+        OSError: Something in it cannot be removed.
+    """
     try:
         shutil.rmtree(path)
     except FileNotFoundError:
@@ -190,7 +209,9 @@ def remove_tree(path: Path) -> None:
     except (OSError, RecursionError):
         # Folders without permissions, or nested beyond what a path can name: the system's tools walk by descriptor.
         subprocess.run(["chmod", "-R", "u+rwX", "--", path], check=False, capture_output=True)
-        subprocess.run(["rm", "-rf", "--", path], check=True, capture_output=True)
+        done = subprocess.run(["rm", "-rf", "--", path], check=False, capture_output=True, text=True, errors="replace")
+        if done.returncode != 0:
+            raise OSError(done.stderr.strip().partition("\n")[0]) from None
 
 
 def _stamp(pid: int) -> str:

@@ -1,6 +1,8 @@
 """Honest changes are graded 1 and tricks 0, through the whole path: agent phase, kill, diff, fresh grading."""
 
+import asyncio
 import os
+import shutil
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -18,7 +20,7 @@ from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.seal import hidden_tests
-from lego_rl.sandbox.state import State
+from lego_rl.sandbox.state import RunFolder, State
 from lego_rl.sandbox.toolchain import Toolchain
 from lego_rl.sandbox.verdict import Change, Patch, Verdict
 from lego_rl.tasks.task import Task
@@ -190,6 +192,28 @@ async def test_grading_twice_gives_the_same(task: Task, image: Image, toolchain:
     patch = Patch((Change("calc/core.py", "file", FIXED.encode()),))
     first, second = [await grade(task, patch, image, toolchain, state=state) for _ in range(2)]
     assert (first.reward, first.tests) == (second.reward, second.tests) == (1, dict.fromkeys(first.tests, "passed"))
+    assert not list(state.runs.iterdir())
+
+
+async def test_a_pass_stays_a_pass_where_the_sandbox_cannot_be_removed(
+    task: Task, image: Image, toolchain: Toolchain, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = State(tmp_path / "state")
+    patch = Patch((Change("calc/core.py", "file", f"import time\ntime.sleep(1)\n{FIXED}".encode()),))
+    grading = asyncio.create_task(grade(task, patch, image, toolchain, state=state))
+    while not (started := list(state.runs.glob("*/cgroups"))):  # noqa: ASYNC110  # Nothing tells of it.
+        await asyncio.sleep(0.01)
+    busy = tmp_path / "busy"  # To remove a folder that is not empty fails like a control group that is still in use.
+    write_files(busy, {"cgroup.procs": "", "child": ""})
+    with started[0].open("a") as groups:
+        groups.write(f"\n{busy}")
+    verdict = await grading
+    assert verdict.reward == 1, verdict.log
+    assert "left for the next run to remove" in caplog.text
+    (run,) = state.runs.iterdir()
+    assert state.reap_stale() == []
+    shutil.rmtree(busy)
+    assert RunFolder(run).remove()
     assert not list(state.runs.iterdir())
 
 
