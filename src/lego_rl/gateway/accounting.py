@@ -66,7 +66,7 @@ def _generation(call: Call, parent: int | None, role: CallRole, fate: Fate, rout
         timings=recording.timings,
         role=role,
         fate=fate,
-        parsed=call.turn is None or call.turn.well_formed,
+        parsed=call.turn is not None and call.turn.well_formed,
         routes=None if routes is None else routes.rows,
         routes_recorded=0 if routes is None else routes.recorded,
     )

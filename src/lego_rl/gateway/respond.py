@@ -11,14 +11,16 @@ from aiohttp import web
 from lego_rl.engine.protocol import EngineError
 from lego_rl.errors import CaptureError, TemplateError
 from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Dialect, Problem
+from lego_rl.gateway.exchange import Exchange
 from lego_rl.gateway.json_text import BODY_DEPTH, read_json
-from lego_rl.gateway.session import ContextOverflow, Exchange, Session
+from lego_rl.gateway.session import ContextOverflow, InternalFault, Session
 from lego_rl.messages import Json
 
 _HEAD_START_SECONDS = 0.05
 """How long a stream's headers wait: a failure of the engine that is there at once gets a status of its own."""
 
-_UNANSWERED = (BadRequest, ContextOverflow, TemplateError, EngineError, CaptureError, web.HTTPRequestEntityTooLarge)
+_FAILED = (EngineError, CaptureError, InternalFault)
+_UNANSWERED = (*_FAILED, BadRequest, ContextOverflow, TemplateError, web.HTTPRequestEntityTooLarge)
 
 
 class Responder:
@@ -79,7 +81,7 @@ class Responder:
                 await response.write(dialect.ping())
         try:
             answer = work.result()
-        except (EngineError, CaptureError) as error:
+        except _FAILED as error:
             await response.write(dialect.failure_event(_problem(error), str(error)))
             await response.write_eof()
             return response

@@ -6,6 +6,7 @@ it. Budgets and sampling are the session's; nothing in a request changes them.
 
 import asyncio
 import hashlib
+import logging
 import secrets
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from lego_rl.errors import CaptureError
 from lego_rl.gateway.accounting import trajectory_of
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.dialects.base import Answer
+from lego_rl.gateway.exchange import Exchange
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import ToolCallParser
 from lego_rl.gateway.trajectory import Trajectory
@@ -26,6 +28,7 @@ from lego_rl.gateway.tree import Call, Position, Request, TokenTree
 from lego_rl.gateway.turn import read_turn
 from lego_rl.messages import Message
 
+_LOG = logging.getLogger(__name__)
 _LARGE_CHARACTERS = 200_000
 _FAREWELL = "The budget of this session is used up. This is the end of the session."
 
@@ -37,64 +40,11 @@ class ContextOverflow(Exception):
         super().__init__(f"prompt is too long: {prompt_tokens} tokens > {limit} maximum")
 
 
-class Exchange:
-    """One request that is being answered.
+class InternalFault(Exception):
+    """What nobody foresaw while sampling: never the policy's doing, and no retry mends it."""
 
-    A newer request for the same thing cancels the older one's model call; the older request, where its client still
-    waits, then gets the newer one's answer.
-    """
-
-    def __init__(self, prompt_tokens: int) -> None:
-        self.prompt_tokens = prompt_tokens
-        self.call: Call | None = None
-        self._task: asyncio.Task[Answer] | None = None
-        self._successor: Exchange | None = None
-        self._waiting = 0
-
-    def start(self, task: "asyncio.Task[Answer]", call: Call | None) -> None:
-        """Attach the work."""
-        self._task = task
-        self.call = call
-
-    def supersede(self, newer: "Exchange") -> None:
-        """Cancel this exchange's work in favour of `newer`."""
-        self._successor = newer
-        self.abort()
-
-    def abort(self) -> None:
-        """Cancel the work."""
-        if self._task is not None:
-            self._task.cancel()
-
-    async def answer(self) -> Answer:
-        """Wait for the answer. Cancelling the last one who waits aborts the generation.
-
-        Raises:
-            EngineError: The engine failed; the request may be tried again.
-            CaptureError: The engine's answer contradicts itself.
-        """
-        current = self
-        while True:
-            if current._task is None:
-                raise RuntimeError("the exchange was never started")
-            current._waiting += 1
-            try:
-                await asyncio.wait({current._task})
-            finally:
-                current._waiting -= 1
-                if not current._waiting and not current._task.done():
-                    current.abort()
-            if current._successor is None:
-                return current._task.result()
-            current = current._successor
-
-    def written(self) -> None:
-        """The response was fully written."""
-        current = self
-        while current._successor is not None:
-            current = current._successor
-        if current.call is not None:
-            current.call.written = True
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(f"{type(cause).__name__}: {cause}")
 
 
 class Session:
@@ -112,7 +62,9 @@ class Session:
         path: ``/s/<secret>``, below which the session answers.
         budget: What the trial may spend.
         requests: Completions that the harness asked for, however they ended.
-        engine_failed: Whether the engine failed in the last model call that ended; a call that it answers clears it.
+        failure: What failed on this side, whatever its type: evidence that no harness and no policy can bring about.
+            An `EngineError` is transient, the next answered call clears it; anything else stays, and every later
+            request is refused with it.
     """
 
     def __init__(
@@ -129,7 +81,7 @@ class Session:
         self.path = f"/s/{self.secret}"
         self.budget = budget
         self.requests = 0
-        self.engine_failed = False
+        self.failure: Exception | None = None
         self._engine = engine
         self._template = template
         self._parser = parser
@@ -142,7 +94,7 @@ class Session:
         self._budget_hit: str | None = None
         self._deadline: float | None = None
         self._tool_calls = 0
-        self._fault: CaptureError | None = None
+        self._fault: CaptureError | InternalFault | None = None
         self._closed = False
 
     async def admit(self, request: Request) -> Exchange:
@@ -152,6 +104,7 @@ class Session:
             ContextOverflow: The prompt leaves no room for an answer.
             TemplateError: The template refuses the conversation.
             CaptureError: An earlier call of this session contradicted itself.
+            InternalFault: An earlier call met a bug or a wrong configuration of this side.
         """
         self.requests += 1
         if self._fault is not None:
@@ -169,7 +122,7 @@ class Session:
             self._end("context")
             raise ContextOverflow(exchange.prompt_tokens, self.budget.context_tokens)
         call = self._tree.begin(position, context_ids)
-        task = asyncio.ensure_future(self._sample(call, position, request, exchange))
+        task = asyncio.ensure_future(self._answer(call, position, request, exchange))
         task.add_done_callback(lambda done: self._landed(done, call))
         exchange.start(task, call)
         for twin in self._tree.twins(call):
@@ -197,9 +150,14 @@ class Session:
         self._closed = True
         for exchange in self._flights.values():
             exchange.abort()
-        if self._fault is not None:
+        if isinstance(self._fault, CaptureError):
             raise self._fault
         return trajectory_of(self._tree, self._budget_hit, self._refused)
+
+    @property
+    def engine_failed(self) -> bool:
+        """Whether something on this side failed, and no later call made up for it."""
+        return self.failure is not None
 
     async def _place(self, request: Request) -> tuple[Position, NDArray[np.int32]]:
         """Where a request stands, and its new prompt ids; a large text must not hold up the other trials."""
@@ -227,6 +185,25 @@ class Session:
         self._end(reason)
         return Answer(Message("assistant", _FAREWELL), False, exchange.prompt_tokens, 0)
 
+    async def _answer(self, call: Call, position: Position, request: Request, exchange: Exchange) -> Answer:
+        """Sample, and sort what fails: only an `EngineError` leaves the session as it was."""
+        try:
+            return await self._sample(call, position, request, exchange)
+        except EngineError as error:
+            self._refused["engine_error"] += 1
+            self.failure = self.failure or error
+            raise
+        except CaptureError as error:
+            self._fault = error
+            self.failure = error
+            raise
+        except Exception as error:
+            _LOG.exception("model call %d of this session met what nobody foresaw", call.index)
+            self._refused["internal"] += 1
+            self._fault = InternalFault(error)
+            self.failure = error
+            raise self._fault from error
+
     async def _sample(self, call: Call, position: Position, request: Request, exchange: Exchange) -> Answer:
         prompt_ids = call.prompt_ids()
         known = position.parent.length - 1 if position.parent else 0
@@ -238,11 +215,7 @@ class Session:
                 return await self._farewell("wall_clock", exchange)
             raise
         # Recorded before anything is read: whatever the text is, the auditor's calls and the tree's stay the same.
-        try:
-            self._tree.finish(call, sample, prompt_ids)
-        except CaptureError as fault:
-            self._fault = fault
-            raise
+        self._tree.finish(call, sample, prompt_ids)
         turn = read_turn(
             self._template.decode(sample.token_ids),
             self._parser,
@@ -251,21 +224,20 @@ class Session:
             in_reasoning=self._template.opens_reasoning,
         )
         self._tree.read(call, turn)
+        if isinstance(self.failure, EngineError):
+            self.failure = None
         return Answer(turn.message, sample.finish_reason == "length", len(prompt_ids), len(sample.token_ids))
 
     def _landed(self, task: "asyncio.Task[Answer]", call: Call) -> None:
         """Whatever became of the work: a call without an answer leaves the tree, and why is counted."""
         superseded = self._flights.pop(call, None) is None
-        if call.recording is not None:
-            self.engine_failed = False
-            return
-        self._tree.discard(call)
+        if call.recording is None:
+            self._tree.discard(call)
         if task.cancelled():
             if not superseded and not self._closed:
                 self._refused["client_gone"] += 1
-        elif isinstance(task.exception(), EngineError):
-            self.engine_failed = True
-            self._refused["engine_error"] += 1
+        else:
+            task.exception()  # taken note of in `_answer`; nobody else may be there to ask for it
 
     def _remaining(self) -> float | None:
         return None if self._deadline is None else self._deadline - time.monotonic()

@@ -14,7 +14,7 @@ from wires import WIRES, AnthropicWire, OpenAIChatWire, Wire, served
 
 from lego_rl.engine.protocol import EngineError, Sample, Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine
-from lego_rl.errors import CaptureError
+from lego_rl.errors import CaptureError, ConfigError
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.trajectory import Accounting
 from lego_rl.messages import Json, Message, Tool
@@ -249,6 +249,52 @@ async def test_every_sampled_turn_is_answered_and_recorded_however_deep_it_nests
         check_laws(trajectory, engine.samples, {sample.call_id for sample in engine.samples})
         assert len(trajectory.segments) == 1
         check_round_trip(trajectory)
+
+
+UNFORESEEN = [ConfigError("prompt and answer exceed the model's context"), TimeoutError(), KeyError("x"), OSError(5)]
+
+
+@every_wire
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("error", UNFORESEEN, ids=lambda error: type(error).__name__)
+async def test_what_nobody_foresaw_is_the_hosts_and_stays(wire: Wire, stream: bool, error: Exception) -> None:
+    async with served(engine := failing(error)) as at:
+        for _ in range(2):  # the second would be answered, but the harness already saw a failure that was not its own
+            response = await at.post(wire, wire.body(START, ()) | {"stream": stream})
+            assert response.status == 500
+            assert response.headers["x-should-retry"] == "false"
+            assert type(error).__name__ in (await response.json())["error"]["message"]
+        assert at.session.failure is error
+        assert at.session.engine_failed
+        accounting = (await at.close()).accounting
+        assert accounting == Accounting(refused={"internal": 1})
+        assert not engine.samples
+
+
+async def test_a_transient_failure_is_kept_until_an_answer_makes_up_for_it() -> None:
+    wire, errors = AnthropicWire(), [EngineError("node down"), EngineError("node still down")]
+    async with served(failing(*errors)) as at:
+        for _ in errors:
+            await at.post(wire, wire.body(START, ()))
+            assert at.session.failure is errors[0]
+        await at.ask(wire, START)
+        assert at.session.failure is None
+        assert not at.session.engine_failed
+
+
+async def test_an_answer_that_cannot_be_read_is_recorded_and_the_hosts() -> None:
+    class OutOfRange(Tape):
+        async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, routes_from: int = 0) -> Sample:
+            sample = await super().generate(prompt_ids, sampling, routes_from=routes_from)
+            return replace(sample, token_ids=(-1, *sample.token_ids[1:]))
+
+    wire = AnthropicWire()
+    async with served(OutOfRange(tape(["Done."]).engine)) as at:
+        assert (await at.post(wire, wire.body(START, ()))).status == 500
+        assert isinstance(at.session.failure, OverflowError)
+        accounting = (await at.close()).accounting
+        assert (accounting.calls, accounting.tool_parse_faults) == (1, 1)
+        assert accounting.trainable_tokens == 0
 
 
 BREAKS: dict[str, Callable[[Sample], Sample]] = {
