@@ -24,12 +24,24 @@ def conduct_of(work: Work, grades: Grades, failure: Failure | None, grading: Gra
     )
 
 
-def host_evidence(work: Work, grades: Grades, failure: Failure | None) -> HostEvidence:
-    """What the host saw fail by itself."""
-    return HostEvidence(began=work.began, requests=work.session.requests, failure=_host_failure(work, grades, failure))
+def host_evidence(work: Work, grades: Grades, failure: Failure | None, shortage: str | None) -> HostEvidence:
+    """What the host saw fail by itself.
+
+    Args:
+        work: The trial's live objects.
+        grades: What the verifier wrote.
+        failure: The exception that the trial ended with.
+        shortage: What the host has run out of (`host_shortage`), if anything.
+    """
+    return HostEvidence(
+        began=work.began,
+        requests=work.session.requests,
+        failure=_host_failure(work, grades, failure, shortage),
+        shortage=shortage or "",
+    )
 
 
-def detail_of(row: Row, work: Work, grades: Grades, failure: Failure | None) -> str:
+def detail_of(row: Row, host: HostEvidence, work: Work, grades: Grades, failure: Failure | None) -> str:
     """One line for people."""
     parts = [row.meaning]
     if row.ended is Ended.BUDGET_EXHAUSTED and work.trajectory is not None:
@@ -38,6 +50,8 @@ def detail_of(row: Row, work: Work, grades: Grades, failure: Failure | None) -> 
         parts.append(f"exit code {work.completed.returncode}")
     if work.capture_error is not None:
         parts.append(str(work.capture_error))
+    if row.ended is Ended.HOST_SHORTAGE:
+        parts.append(host.shortage)
     if failure is not None:
         parts.append(f"{failure.kind}: {failure.message}")
     hits = [name for name, count in (grades.limit_hits or {}).items() if count]
@@ -47,7 +61,7 @@ def detail_of(row: Row, work: Work, grades: Grades, failure: Failure | None) -> 
     return line.encode("utf-8", errors="backslashreplace").decode()[:DETAIL_CHARS]
 
 
-def _host_failure(work: Work, grades: Grades, failure: Failure | None) -> HostFailure | None:
+def _host_failure(work: Work, grades: Grades, failure: Failure | None, shortage: str | None) -> HostFailure | None:
     if not work.began:
         if failure is None or not failure.is_foreseen:
             return HostFailure.INTERNAL
@@ -56,6 +70,8 @@ def _host_failure(work: Work, grades: Grades, failure: Failure | None) -> HostFa
         return HostFailure.ENGINE
     if failure is None or grades.verdict is not None or failure.kind == "VerifierTimeoutError":
         return None
+    if shortage is not None:
+        return HostFailure.SHORTAGE
     if not failure.is_foreseen:
         return HostFailure.INTERNAL
     # Whatever else fails from here on may be the doing of the file tree that the agent left, or of the tested code.

@@ -56,6 +56,7 @@ class Ended(StrEnum):
     HARNESS_SILENT = "harness_silent"
     ENGINE_FAILED = "engine_failed"
     GRADING_START = "grading_start"
+    HOST_SHORTAGE = "host_shortage"
     CANCELLED = "cancelled"
     UNATTRIBUTED_BEFORE = "unattributed_before"
     UNATTRIBUTED_AFTER = "unattributed_after"
@@ -68,7 +69,8 @@ class HostFailure(StrEnum):
     SETUP = "setup"
     ENGINE = "engine"
     GRADING_START = "grading_start"
-    CANCELLED = "cancelled"
+    SHORTAGE = "shortage"
+    """The host had run out of disk, memory or file handles, with the trial's own share given back."""
     INTERNAL = "internal"
     """Lego-RL's own code or Harbor's raised something that no other member names."""
 
@@ -118,6 +120,7 @@ FAULT_TABLE: Mapping[Ended, Row] = {
         _infrastructure(Ended.HARNESS_SILENT, "the harness never called the model"),
         _infrastructure(Ended.ENGINE_FAILED, "the engine failed to answer"),
         _infrastructure(Ended.GRADING_START, "the grading sandbox could not be started"),
+        _infrastructure(Ended.HOST_SHORTAGE, "the host had run out of disk, memory or file handles"),
         Row(Ended.CANCELLED, Fault.NONE, Treatment.MASKED, retry=False, meaning="the run was stopped"),
         Row(
             Ended.UNATTRIBUTED_BEFORE,
@@ -143,7 +146,7 @@ class Conduct:
     """Everything about a trial that an agent can bring about.
 
     Attributes:
-        exit_code: The harness's exit code; negative for a signal; ``None`` where it did not end by itself.
+        exit_code: The harness's exit code, 128 + n for signal n; ``None`` where it did not end by itself.
         timed_out: Whether the agent phase reached its wall-clock limit.
         budget_hit: The gateway's budget that ended the session, if one did.
         snapshot: Whether the file tree could be read out.
@@ -169,13 +172,13 @@ class HostEvidence:
         began: Whether the harness was started.
         requests: Model requests that reached the gateway. Without one the policy has decided nothing.
         failure: What failed on the host's side.
-        detail: The failure in one line.
+        shortage: What the host had run out of, in one line; empty where it had enough.
     """
 
     began: bool
     requests: int
     failure: HostFailure | None = None
-    detail: str = ""
+    shortage: str = ""
 
 
 _FAILURES: Mapping[HostFailure, Ended] = {
@@ -183,7 +186,7 @@ _FAILURES: Mapping[HostFailure, Ended] = {
     HostFailure.SETUP: Ended.SETUP_FAILED,
     HostFailure.ENGINE: Ended.ENGINE_FAILED,
     HostFailure.GRADING_START: Ended.GRADING_START,
-    HostFailure.CANCELLED: Ended.CANCELLED,
+    HostFailure.SHORTAGE: Ended.HOST_SHORTAGE,
 }
 
 
@@ -235,8 +238,7 @@ def _agent_ended(conduct: Conduct) -> Ended:
         return Ended.SANDBOX_LOST
     if conduct.exit_code == 0:
         return Ended.FINISHED
-    killed = conduct.exit_code < 0 or conduct.exit_code > 128
-    return Ended.HARNESS_KILLED if killed else Ended.HARNESS_ERROR
+    return Ended.HARNESS_KILLED if conduct.exit_code > 128 else Ended.HARNESS_ERROR
 
 
 def check_batch(outcomes: Iterable[tuple[Ended, str]]) -> None:

@@ -33,6 +33,7 @@ from lego_rl.rollout.harbor_trial import (
 )
 from lego_rl.rollout.live import published
 from lego_rl.rollout.outcome import EngineSeconds, Outcome, PhaseSeconds, TrialRecord
+from lego_rl.rollout.shortage import host_shortage
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import RunDirectory, TrialStore
 from lego_rl.sandbox.state import State
@@ -74,10 +75,14 @@ class Runtime:
         """Where records are kept."""
         return self.directory.store
 
+    @property
+    def state(self) -> State:
+        """Where sandboxes keep their files."""
+        return State(self.sandbox.state) if self.sandbox.state is not None else State.default()
+
     def prepare(self) -> None:
         """Remove the processes and files of sandboxes whose owner was killed."""
-        state = State(self.sandbox.state) if self.sandbox.state is not None else State.default()
-        state.reap_stale()
+        self.state.reap_stale()
 
     async def run(self, spec: TrialSpec) -> TrialRecord:
         """Run one trial; see `run_trial`."""
@@ -111,7 +116,9 @@ async def run_trial(spec: TrialSpec, runtime: Runtime) -> TrialRecord:
     folder = runtime.directory.scratch / spec.id
     try:
         result, failure = await _harbor(spec, runtime, work, folder)
-        return _record(spec, work, folder, result, failure, started)
+        # The sandbox and the session are closed by now: what is short is short without them.
+        shortage = None if failure is None else host_shortage((runtime.state.root, runtime.directory.path))
+        return _record(spec, work, folder, result, failure, shortage, started)
     finally:
         await work.close()
         if runtime.scratch is Scratch.DELETE:
@@ -160,11 +167,18 @@ def grades_of(folder: Path, failure: Failure | None) -> tuple[Grades, Failure | 
 
 
 def _record(
-    spec: TrialSpec, work: Work, folder: Path, result: TrialResult | None, failure: Failure | None, started: float
+    spec: TrialSpec,
+    work: Work,
+    folder: Path,
+    result: TrialResult | None,
+    failure: Failure | None,
+    shortage: str | None,
+    started: float,
 ) -> TrialRecord:
     grades, failure = grades_of(folder, failure)
     conduct = conduct_of(work, grades, failure, spec.grading)
-    row = classify(host_evidence(work, grades, failure), conduct)
+    host = host_evidence(work, grades, failure, shortage)
+    row = classify(host, conduct)
     reward = reward_of(row, conduct)
     logs = work.logs()
     if failure is not None:
@@ -175,7 +189,7 @@ def _record(
             reward=reward,
             ended=row.ended,
             verdict=grades.verdict if reward is not None else None,
-            detail=detail_of(row, work, grades, failure),
+            detail=detail_of(row, host, work, grades, failure),
         ),
         trajectory=work.trajectory,
         seconds=_seconds(result, work.trajectory, time.perf_counter() - started),

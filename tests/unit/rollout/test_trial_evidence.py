@@ -73,9 +73,9 @@ def worked(**changes: object) -> Work:
     return work(**arguments)  # type: ignore[arg-type]
 
 
-def ended(done: Work, grades: Grades, failure: Failure | None) -> tuple[Ended, int | None]:
+def ended(done: Work, grades: Grades, failure: Failure | None, shortage: str | None = None) -> tuple[Ended, int | None]:
     conduct = conduct_of(done, grades, failure, Grading.FRESH)
-    row = classify(host_evidence(done, grades, failure), conduct)
+    row = classify(host_evidence(done, grades, failure, shortage), conduct)
     return row.ended, reward_of(row, conduct)
 
 
@@ -154,9 +154,10 @@ def test_no_failure_after_the_start_masks_a_trial_unless_the_grading_sandbox_cou
 ) -> None:
     problem = Failure(kind, message, "")
     conduct = conduct_of(DONE, grades, problem, Grading.FRESH)
-    row = classify(host_evidence(DONE, grades, problem), conduct)
+    host = host_evidence(DONE, grades, problem, None)
+    row = classify(host, conduct)
     assert row.treatment is not Treatment.MASKED
-    detail = detail_of(row, DONE, grades, problem)
+    detail = detail_of(row, host, DONE, grades, problem)
     assert detail.startswith(row.meaning)
     assert len(detail) <= DETAIL_CHARS
     assert "\n" not in detail
@@ -168,8 +169,9 @@ DONE = worked()
 
 def test_the_detail_names_the_limits_that_were_hit() -> None:
     grades = Grades(Patch(), Verdict(0), {"memory": 2, "processes": 0, "disk": 1})
-    row = classify(host_evidence(DONE, grades, None), conduct_of(DONE, grades, None, Grading.FRESH))
-    assert detail_of(row, DONE, grades, None).endswith("it ran into its limit of memory, disk")
+    host = host_evidence(DONE, grades, None, None)
+    row = classify(host, conduct_of(DONE, grades, None, Grading.FRESH))
+    assert detail_of(row, host, DONE, grades, None).endswith("it ran into its limit of memory, disk")
 
 
 CONTENT = {
@@ -202,3 +204,22 @@ def test_what_the_verifier_wrote_is_read(tmp_path: Path) -> None:
         (tmp_path / "verifier" / file).write_text(content)
     grades, problem = grades_of(tmp_path, None)
     assert (grades.verdict, grades.limit_hits, problem) == (Verdict(1, {"t": "passed"}), {"memory": 2}, None)
+
+
+@pytest.mark.parametrize("kind", ["OSError", "SandboxError", "GradingStartError", "UnreadableGradesError"])
+@pytest.mark.parametrize("grades", [Grades(), PATCH])
+def test_a_failure_on_a_host_that_has_run_out_is_the_infrastructures(kind: str, grades: Grades) -> None:
+    assert ended(worked(), grades, failure(kind), "the disk is full") == (Ended.HOST_SHORTAGE, None)
+    host = host_evidence(DONE, grades, failure(kind), "the disk is full")
+    row = classify(host, conduct_of(DONE, grades, failure(kind), Grading.FRESH))
+    assert "the disk is full" in detail_of(row, host, DONE, grades, failure(kind))
+
+
+def test_a_shortage_takes_nothing_from_a_trial_that_it_did_not_hurt() -> None:
+    assert ended(worked(), GRADED, failure("OSError"), "the disk is full") == (Ended.FINISHED, 1)
+    assert ended(worked(), PATCH, failure("VerifierTimeoutError"), "no memory") == (Ended.GRADING_TIMEOUT, 0)
+
+
+def test_an_error_of_a_full_disk_is_no_evidence_of_one() -> None:
+    full = Failure("OSError", "[Errno 28] No space left on device", "trace")
+    assert ended(worked(), Grades(), full) == (Ended.NO_SNAPSHOT, 0)
