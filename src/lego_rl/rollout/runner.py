@@ -111,6 +111,8 @@ async def run_trials(
         raise ConfigError(
             f"concurrency {concurrency} with {retries} retries is impossible", "use at least 1 and at least 0"
         )
+    # The journal is locked, so no other process is at work in this folder.
+    runtime.store.discard_unfinished()
     runtime.prepare()
     batch = _Batch(specs, runtime, journal, retries, progress)
     workers = [asyncio.create_task(batch.work()) for _ in range(min(concurrency, len(specs)))]

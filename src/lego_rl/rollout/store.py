@@ -54,7 +54,7 @@ class RunDirectory:
 
     @classmethod
     def make(cls, path: Path) -> "RunDirectory":
-        """Make the folder and its parts where they do not exist; what a killed process left half-written is removed.
+        """Make the folder and its parts where they do not exist. Another process may be using it: nothing is removed.
 
         Raises:
             RunError: The folder cannot be made.
@@ -63,8 +63,6 @@ class RunDirectory:
         try:
             for folder in (run.trials, run.scratch):
                 folder.mkdir(parents=True, exist_ok=True)
-            for pending in run.trials.glob(f"{_PENDING}*"):
-                shutil.rmtree(pending)
         except OSError as error:
             raise RunError(f"cannot make the run directory {path}: {error}", "name a writable folder") from error
         return run
@@ -154,6 +152,19 @@ class TrialStore:
                 shutil.rmtree(pending, ignore_errors=True)
         except OSError as error:
             raise RunError(f"cannot write {target}: {error.strerror}", "free disk space, then use --resume") from error
+
+    def discard_unfinished(self) -> None:
+        """Remove what a killed process left half-written. Only whoever holds the run's journal may do so: what another
+        process is writing looks the same.
+
+        Raises:
+            RunError: The disk does not let it go.
+        """
+        try:
+            for pending in self.path.glob(f"{_PENDING}*"):
+                shutil.rmtree(pending)
+        except OSError as error:
+            raise RunError(f"cannot remove from {self.path}: {error}", "make the run directory writable") from error
 
     def load(self, trial_id: str) -> TrialRecord:
         """Read a record back.

@@ -289,3 +289,14 @@ async def test_a_record_that_cannot_be_written_is_an_outcome_and_a_resumed_batch
     else:
         assert (kept.outcome.ended, levels < 250) == (ended, True)
     assert (kept.trajectory is None) >= (levels >= 260)
+
+
+async def test_only_who_holds_the_journal_removes_half_written_records(run: RunDirectory) -> None:
+    half = run.trials / ".pending-abc"
+    half.mkdir()
+    with Journal(run.journal) as journal:
+        with pytest.raises(RunError, match="another process is writing"):
+            Journal(RunDirectory.make(run.path).journal)
+        assert half.is_dir()
+        await run_trials(specs(1), Trials(run.store), journal, concurrency=1)
+    assert [path.name for path in run.trials.iterdir()] == [specs(1)[0].id]

@@ -182,7 +182,10 @@ store.save(full())
     run = RunDirectory(tmp_path / "run")
     assert len(list(run.trials.iterdir())) == 1
     assert run.store.ids() == []
+    # A second process that was started by mistake, and has not the journal's lock yet, could be told from nothing here.
     RunDirectory.make(run.path)
+    assert len(list(run.trials.iterdir())) == 1
+    run.store.discard_unfinished()
     assert list(run.trials.iterdir()) == []
 
 
