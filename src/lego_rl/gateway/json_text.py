@@ -19,6 +19,13 @@ _LONE = re.compile("[\ud800-\udfff]")
 _LONE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
+class TooDeepError(ValueError):
+    """A JSON text that nests deeper than its reader allows."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__(f"nested deeper than {depth} levels")
+
+
 def read_json(text: str, *, depth: int) -> Json:
     """The value of a JSON text, with U+FFFD for every lone surrogate.
 
@@ -27,14 +34,15 @@ def read_json(text: str, *, depth: int) -> Json:
         depth: Most lists and objects inside each other.
 
     Raises:
-        ValueError: It is no JSON, nests deeper, or has a number that no double can hold.
+        TooDeepError: It nests deeper.
+        ValueError: It is no JSON, or has a number that no double can hold.
     """
     try:
         value: Json = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except RecursionError as error:
-        raise ValueError(f"nested deeper than {depth} levels") from error
+        raise TooDeepError(depth) from error
     if _is_deeper(value, depth):
-        raise ValueError(f"nested deeper than {depth} levels")
+        raise TooDeepError(depth)
     return _without_surrogates(value) if _LONE_ESCAPE.search(text) else value
 
 

@@ -1,19 +1,22 @@
 """Trajectories on disk: readable by others, exact for us, and damage is named."""
 
 import asyncio
+import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from capture_oracle import check_round_trip
-from gateway_kit import call_text, spell_oddly, tape, user
-from wires import AnthropicWire, served
+from gateway_kit import BASH, call_text, spell_oddly, tape, user
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from wires import WIRES, AnthropicWire, served
 
 from lego_rl.errors import RunError
 from lego_rl.gateway.store import TOKENS_FILE, TRAJECTORY_FILE, load_segments, read_trajectory, write_trajectory
 from lego_rl.gateway.trajectory import Accounting, Trajectory
-from lego_rl.messages import Message
+from lego_rl.messages import Message, Tool, ToolCall
 
 EMPTY = Trajectory((), (), (), (), Accounting(refused={"turns": 1}, budget_hit="turns"))
 
@@ -36,6 +39,39 @@ async def captured(*, dense: bool = False) -> Trajectory:
 async def test_what_is_read_is_what_was_written(dense: bool) -> None:
     trajectory = await captured(dense=dense)
     assert len(trajectory.segments) == 2
+    check_round_trip(trajectory)
+
+
+DEPTHS = st.integers(0, 100) | st.integers(100, 3000)
+INNER = st.sampled_from(
+    ["1", "null", '"\\ud800"', '"\\ud83d\\ude00"', "9" * 400, "9" * 5000, "-0.0", "1e308", "1e309", "NaN"]
+)
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(list(WIRES)), st.sampled_from(["argument", "schema"]), DEPTHS, INNER)
+def test_what_a_harness_may_send_can_be_written_down(name: str, place: str, depth: int, inner: str) -> None:
+    wire = WIRES[name]
+    marker = Tool("bash", "", {"x": "HERE"}) if place == "schema" else BASH
+    call = ToolCall("c", "bash", {"x": "HERE"} if place == "argument" else {})
+    body = wire.body([user("Mend it."), Message("assistant", "", (call,)), user("Go on.")], [marker])
+    if place == "argument" and name == "openai-chat":  # JSON inside a JSON string
+        (function,) = (each["function"] for each in body["messages"][1]["tool_calls"])
+        function["arguments"] = function["arguments"].replace('"HERE"', "[" * depth + inner + "]" * depth)
+        sent = json.dumps(body)
+    else:
+        sent = json.dumps(body).replace('"HERE"', "[" * depth + inner + "]" * depth)
+
+    async def ask() -> tuple[int, Trajectory]:
+        async with served(tape(["Done."])) as at:
+            response = await at.client.post(at.url + wire.path, data=io.BytesIO(sent.encode()))
+            return response.status, await at.close()
+
+    status, trajectory = asyncio.run(ask())
+    assert status in (200, 400)
+    if inner not in ("9" * 5000, "1e309", "NaN") and not 64 < depth <= 80:
+        assert status == (200 if depth <= 64 else 400)
+    assert trajectory.accounting.calls == (status == 200)
     check_round_trip(trajectory)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Failure, Problem
 from lego_rl.gateway.dialects.fields import as_flag, as_list, as_object, as_text, optional_text
+from lego_rl.gateway.json_text import BODY_DEPTH, TooDeepError, read_json
 from lego_rl.gateway.tree import Request
 from lego_rl.messages import Json, Message, Tool, ToolCall
 
@@ -138,14 +139,16 @@ def _tool_call(fields: Mapping[str, Json], where: str) -> ToolCall:
     return ToolCall(
         as_text(fields.get("id"), f"{where}.tool_calls.id"),
         as_text(function.get("name"), f"{where}.tool_calls.function.name"),
-        _arguments(text),
+        _arguments(text, f"{where}.tool_calls.function.arguments"),
     )
 
 
-def _arguments(text: str) -> Mapping[str, Json]:
+def _arguments(text: str, where: str) -> Mapping[str, Json]:
     try:
-        value = json.loads(text or "{}")
-    except (ValueError, RecursionError):
+        value = read_json(text or "{}", depth=BODY_DEPTH)
+    except TooDeepError as error:
+        raise BadRequest(f"{where}: {error}") from error
+    except ValueError:
         value = None
     return value if isinstance(value, dict) else {"_raw": text}
 
