@@ -111,9 +111,7 @@ class Sandbox:
             run.cgroups.write_text("\n".join(map(str, cgroups.paths)))
             running = await launch(layout, toolchain, limits, cgroups)
         except BaseException:
-            with suppress(OSError):  # The run folder tries again and logs.
-                cgroups.remove()
-            run.remove()
+            await asyncio.to_thread(_discard, run, cgroups)
             raise
         return cls(image, limits, run, toolchain, cgroups, running)
 
@@ -191,7 +189,7 @@ class Sandbox:
             TransferError: Something could not be written.
             SandboxError: The sandbox died.
         """
-        await self._operate(["put", folder], records.encode(tree))
+        await self._operate(["put", folder], await asyncio.to_thread(records.encode, tree))
 
     async def get(self, path: str) -> list[Record]:
         """Read a file or folder as records; special files and what may not be read are left out.
@@ -310,6 +308,13 @@ class Sandbox:
         """Kill the first process: the kernel then kills all others in the sandbox."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+
+def _discard(run: RunFolder, cgroups: Cgroups) -> None:
+    """Remove what a sandbox that never came to be has left; the folder may not know the groups yet."""
+    with suppress(OSError):  # The folder tries again, and logs.
+        cgroups.remove()
+    run.remove()
 
 
 def _consumer(name: str, kept: BoundedOutput, sink: OutputSink | None) -> Callable[[bytes], Awaitable[None]]:

@@ -32,9 +32,7 @@ class Cgroups:
         hierarchies = hierarchies or Hierarchies.of_this_process()
         for parent in hierarchies.unified():
             with suppress(OSError):
-                return cls(
-                    {"memory": group, "pids": group} if (group := _make_v2(parent / name, limits)) else {}, "cgroup-v2"
-                )
+                return cls(dict.fromkeys(("memory", "pids"), _make_v2(parent / name, limits)), "cgroup-v2")
         parents = hierarchies.legacy
         if {"memory", "pids"} <= parents.keys():
             with suppress(OSError):

@@ -1,11 +1,13 @@
 """A bubblewrap sandbox as an environment of stock Harbor.
 
 Invariant: the agent phase of every trial has no network but what the host listens on inside it, whatever Harbor plans;
-a task that declares any other network for it is refused.
+a task that declares any other network for it is refused. No work on many files is done on the event loop, which serves
+the other trials.
 
 Use by import path: ``lego_rl.sandbox.environment:BubblewrapEnvironment``.
 """
 
+import asyncio
 import socket
 from collections.abc import Mapping
 from dataclasses import replace
@@ -45,7 +47,7 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor ha
         read_only: Read-only mounts, ``{target inside: source on the host}``.
         state: Folder for caches and run folders; the user's cache folder without it.
         processes: Limit of processes and threads.
-        disk_mb: Limit of changes to the work tree, in MiB; Harbor's ``storage_mb`` where the task sets it.
+        disk_mb: Limit of changes to the work tree, in MiB, of tasks that set no ``storage_mb`` of their own.
         scratch_mb: Size of each temporary file system, in MiB.
     """
 
@@ -65,6 +67,7 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor ha
         self._read_only = dict(read_only or {})
         self._bounds = {"processes": processes, "disk_mb": disk_mb, "scratch_mb": scratch_mb}
         self._sandbox: Sandbox | None = None
+        self._toolchain: Toolchain | None = None
         super().__init__(*args, **kwargs)
 
     @staticmethod
@@ -113,17 +116,23 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor ha
 
     @property
     def toolchain(self) -> Toolchain:
-        """The Python that the sandbox has."""
-        return prepare_toolchain(self.state, below_folder_root=self._rootfs is not None)
+        """The Python that the sandbox has.
+
+        Raises:
+            SandboxError: The environment is not started.
+        """
+        if self._toolchain is None:
+            raise SandboxError("the environment is not running", "call start() first")
+        return self._toolchain
 
     @property
     def limits(self) -> Limits:
-        """The limits of the agent phase; the grading sandbox is given the same."""
+        """The limits of the agent phase, the task's own first; the grading sandbox is given the same."""
         config = self.task_env_config
         chosen = {
+            **self._bounds,
             "memory_mb": self._effective_memory_mb,
-            "disk_mb": config.storage_mb,
-            **{name: value for name, value in self._bounds.items() if value is not None},
+            "disk_mb": self._bounds["disk_mb"] if config.storage_mb is None else config.storage_mb,
         }
         return Limits(**{name: value for name, value in chosen.items() if value is not None})
 
@@ -138,22 +147,29 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor ha
 
     @override
     async def start(self, force_build: bool) -> None:
-        workdir = self.task_env_config.workdir or DEFAULT_WORKDIR
-        image = prepare_image(self.environment_dir, self.state, workdir=workdir, rootfs=self._rootfs)
+        image, toolchain = await asyncio.to_thread(self._prepare)
+        self._toolchain = toolchain
         shown = {mount["target"]: mount["source"] for mount in self._host_mounts}
         self._sandbox = await Sandbox.start(
             image,
-            self.toolchain,
+            toolchain,
             mounts=read_only({**shown, **self._read_only}),
             limits=self.limits,
             state=self.state,
         )
         try:
             await self._sandbox.put("/logs", [Record(name, "directory", mode=0o755) for name in LOG_FOLDERS])
-            await verify_seal(self._sandbox, self._task())
+            await verify_seal(self._sandbox, await asyncio.to_thread(self._task))
         except BaseException:
             await self.stop(delete=True)
             raise
+
+    def _prepare(self) -> tuple[Image, Toolchain]:
+        workdir = self.task_env_config.workdir or DEFAULT_WORKDIR
+        return (
+            prepare_image(self.environment_dir, self.state, workdir=workdir, rootfs=self._rootfs),
+            prepare_toolchain(self.state, below_folder_root=self._rootfs is not None),
+        )
 
     @override
     async def stop(self, delete: bool) -> None:
@@ -231,13 +247,15 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor ha
         if len(records) != 1 or records[0].path:
             raise SandboxError(f"{source_path} is not a file in the sandbox")
         target = Path(target_path)
-        write_tree([Record(target.name, "file", records[0].content, records[0].mode)], target.parent)
+        record = Record(target.name, "file", records[0].content, records[0].mode)
+        await asyncio.to_thread(write_tree, [record], target.parent)
 
     @override
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
         records = await self.sandbox.get(source_dir)
         # Harbor parses a file of this name on the host, and a malformed one would spare the agent its grading.
-        write_tree((record for record in records if record.path != HARBOR_PARSES), Path(target_dir))
+        kept = [record for record in records if record.path != HARBOR_PARSES]
+        await asyncio.to_thread(write_tree, kept, Path(target_dir))
 
     def _task(self) -> Task | None:
         """The task with Lego-RL's specification that this environment belongs to, if it is one."""

@@ -9,6 +9,7 @@ half a second after the test command has ended. What it can: nothing of the agen
 files and runner configuration are the task's own, and nothing changes the report while or after it is read.
 """
 
+import asyncio
 import os
 import stat
 import time
@@ -73,8 +74,8 @@ async def grade(
     """
     started = time.monotonic()
     parse = parser_named(task.tests.parser)
-    own_files = task_files(task)
-    applied, rolled_back = Ownership.of(task.tests, image.pristine).split(patch)
+    own_files = await asyncio.to_thread(task_files, task)
+    applied, rolled_back = await asyncio.to_thread(Ownership.of(task.tests, image.pristine).split, patch)
     try:
         box = await Sandbox.start(image, toolchain, limits=limits, state=state)
     except (SandboxError, OSError) as error:
@@ -90,11 +91,11 @@ async def grade(
                 raise
             log = f"the patch cannot be applied: {error.problem}"
         await box.kill()
-        report = read_report(box.run_folder.report / REPORT_NAME)
+        report = await asyncio.to_thread(read_report, box.run_folder.report / REPORT_NAME)
     finally:
         await box.close()
     wanted = (*task.tests.fail_to_pass, *task.tests.pass_to_pass)
-    tests: dict[str, TestStatus] = parse(report, wanted)
+    tests: dict[str, TestStatus] = await asyncio.to_thread(parse, report, wanted)
     return Verdict(
         reward=1 if all(tests[test] == "passed" for test in wanted) else 0,
         tests=tests,

@@ -17,7 +17,7 @@ import sys
 import sysconfig
 import tempfile
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -51,9 +51,11 @@ class Toolchain:
     def mounts(self) -> tuple[Mount, ...]:
         """Everything a sandbox must be shown, outer mounts first."""
         shown = () if self.inside == str(self.prefix) else (Mount(self.prefix, self.inside),)
-        site_packages = _site_packages(self.prefix)
-        target = self.inside + str(site_packages).removeprefix(str(self.prefix))
-        return (*shown, Mount(self.folder / "site", target), Mount(self.folder, TOOLCHAIN_MOUNT))
+        covers = [
+            Mount(self.folder / "site", self.inside + str(site_packages).removeprefix(str(self.prefix)))
+            for site_packages in _site_packages(self.prefix)
+        ]
+        return (*shown, *covers, Mount(self.folder, TOOLCHAIN_MOUNT))
 
     @property
     def path(self) -> str:
@@ -100,7 +102,7 @@ def prepare_toolchain(state: State, *, below_folder_root: bool = False) -> Toolc
     return Toolchain(prefix, toolchain.inside, folder)
 
 
-def _build(folder: Path, toolchain: Toolchain, distributions: list[importlib.metadata.Distribution]) -> None:
+def _build(folder: Path, toolchain: Toolchain, distributions: tuple[importlib.metadata.Distribution, ...]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="build-") as scratch:
         made = Path(scratch) / "toolchain"
@@ -135,8 +137,9 @@ def _write_programs(folder: Path, toolchain: Toolchain) -> None:
         )
 
 
-def _closure(root: str) -> list[importlib.metadata.Distribution]:
-    """The installed distributions that `root` needs, itself included."""
+@cache
+def _closure(root: str) -> tuple[importlib.metadata.Distribution, ...]:
+    """The installed distributions that `root` needs, itself included; a process's packages do not change."""
     found: dict[str, importlib.metadata.Distribution] = {}
     open_names = [root]
     while open_names:
@@ -150,7 +153,7 @@ def _closure(root: str) -> list[importlib.metadata.Distribution]:
         found[name] = distribution
         requirements = [Requirement(text) for text in distribution.requires or ()]
         open_names += [need.name for need in requirements if need.marker is None or need.marker.evaluate({"extra": ""})]
-    return list(found.values())
+    return tuple(found.values())
 
 
 def _copy(distribution: importlib.metadata.Distribution, target: Path) -> None:
@@ -166,10 +169,11 @@ def _binary_name() -> str:
     return f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def _site_packages(prefix: Path) -> Path:
+def _site_packages(prefix: Path) -> list[Path]:
+    """Every package folder that the interpreter searches: one, but up to three where Debian built it."""
     candidates = [Path(path) for path in site.getsitepackages([str(prefix)])]
-    existing = next((path for path in candidates if path.is_dir() and path.is_relative_to(prefix)), None)
-    if existing is None:
+    existing = [path for path in candidates if path.is_dir() and path.is_relative_to(prefix)]
+    if not existing:
         raise SandboxError(
             f"the Python in {prefix} has no package folder ({candidates[0]} is missing)", f"mkdir -p {candidates[0]}"
         )

@@ -54,7 +54,7 @@ class FreshVerifier(BaseVerifier):  # type: ignore[misc]  # Harbor has no types
         patch = await asyncio.to_thread(diff, environment.snapshot(), environment.image.pristine)
         (folder / PATCH_FILE).write_text(patch_to_json(patch))
         verdict = await grade(
-            Task.load(self.task.paths.task_dir),
+            await asyncio.to_thread(Task.load, self.task.paths.task_dir),
             patch,
             environment.image,
             environment.toolchain,

@@ -1,8 +1,13 @@
 """A stock Harbor trial in our environment, graded by our verifier, both by import path."""
 
 import json
+import os
 import shutil
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from harbor.models.trial.config import AgentConfig, EnvironmentConfig, TaskConfig, TrialConfig, VerifierConfig
@@ -12,25 +17,28 @@ from sandbox_tools import TASK_TOML, processes_named, write_files
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
+from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.state import State
 
 FIX = "sed -i 's/a - b/a + b/' calc/core.py"
 
 
-async def run_trial(task: Path, state: State, folder: Path, script: str, **options: object) -> TrialResult:
-    trial = await Trial.create(
-        TrialConfig(
-            task=TaskConfig(path=task),
-            trials_dir=folder,
-            trial_name="trial",
-            agent=AgentConfig(import_path="harbor_agents:ScriptAgent", kwargs={"script": script}, **options),
-            environment=EnvironmentConfig(
-                import_path="lego_rl.sandbox.environment:BubblewrapEnvironment",
-                kwargs={"state": str(state.root), "processes": 64},
-            ),
-            verifier=VerifierConfig(import_path="lego_rl.sandbox.verifier:FreshVerifier"),
-        )
+def trial_config(task: Path, state: State, folder: Path, script: str, **options: object) -> TrialConfig:
+    return TrialConfig(
+        task=TaskConfig(path=task),
+        trials_dir=folder,
+        trial_name="trial",
+        agent=AgentConfig(import_path="harbor_agents:ScriptAgent", kwargs={"script": script}, **options),
+        environment=EnvironmentConfig(
+            import_path="lego_rl.sandbox.environment:BubblewrapEnvironment",
+            kwargs={"state": str(state.root), "processes": 64, "disk_mb": 64},
+        ),
+        verifier=VerifierConfig(import_path="lego_rl.sandbox.verifier:FreshVerifier"),
     )
+
+
+async def run_trial(task: Path, state: State, folder: Path, script: str, **options: object) -> TrialResult:
+    trial = await Trial.create(trial_config(task, state, folder, script, **options))
     return await trial.run()
 
 
@@ -47,6 +55,53 @@ async def test_reward_and_record(task_dir: Path, state: State, tmp_path: Path, s
     assert json.loads((folder / "limits.json").read_text())["hits"] == {"memory": 0, "processes": 0, "disk": False}
     assert (tmp_path / "trial" / "agent" / "said.txt").read_text() == "said\n"
     assert not list(state.runs.iterdir())
+
+
+FILE_EVENTS = {"open", "os.scandir", "os.listdir", "os.chmod", "os.rename", "shutil.copyfile", "shutil.copytree"}
+
+
+def frames() -> Iterator[FrameType]:
+    """The stack, innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+async def test_the_event_loop_waits_for_no_task_or_toolchain_file(task_dir: Path, tmp_path: Path) -> None:
+    own = tmp_path / "task"
+    shutil.copytree(task_dir, own)
+    state = State(tmp_path / "state")
+    watched = (str(own), str(state.pristine), str(state.toolchains))
+    on_loop: list[str] = []
+    elsewhere: list[str] = []
+
+    def record(event: str, arguments: tuple[object, ...]) -> None:
+        # Without a way to remove it, the hook outlives this test; then nothing is below the watched folders any more.
+        path = arguments[0] if event in FILE_EVENTS and arguments else None
+        if not isinstance(path, str | os.PathLike) or not os.fspath(path).startswith(watched):
+            return
+        if any("/lego_rl/sandbox/" in frame.f_code.co_filename for frame in frames()):
+            main = threading.current_thread() is threading.main_thread()
+            (on_loop if main else elsewhere).append(f"{event} {path}")
+
+    sys.addaudithook(record)
+    result = await run_trial(own, state, tmp_path, FIX)
+    assert result.verifier_result.rewards == {"reward": 1}
+    assert not on_loop
+    for folder in watched:
+        assert any(folder in event for event in elsewhere), folder
+
+
+@pytest.mark.parametrize(("storage", "disk_mb"), [("storage_mb = 300\n", 300), ("", 64)])
+async def test_the_disk_limit_of_the_task_comes_before_that_of_the_run(
+    task_dir: Path, state: State, tmp_path: Path, storage: str, disk_mb: int
+) -> None:
+    own = tmp_path / "task"
+    shutil.copytree(task_dir, own)
+    write_files(own, {"task.toml": TASK_TOML + storage})
+    trial = await Trial.create(trial_config(own, state, tmp_path, "true"))
+    assert trial.agent_environment.limits == Limits(memory_mb=512, processes=64, disk_mb=disk_mb)
 
 
 ESCAPES = {
