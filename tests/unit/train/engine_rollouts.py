@@ -105,3 +105,8 @@ async def _rollout(engine: Engine, fault: Fault, prompt: Sequence[int], seed: in
         logps = logps + sample.logprobs.tolist()
     made = segment(ids, mask, logps, np.roll(routes, fault.route_shift, 0), version=engine.weight_version)
     return replace(made, calls=tuple(sample.call_id for sample in samples))
+
+
+async def rollout_of(engine: Engine, prompt: Sequence[int], seed: int) -> Segment:
+    """One honest trial of three calls from `prompt`."""
+    return await _rollout(engine, Fault(), prompt, seed)
