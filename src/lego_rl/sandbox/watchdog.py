@@ -1,11 +1,12 @@
 """Limits that the kernel does not hold for us: the size of an overlay's upper layer, memory without a control group.
 
-Invariant: a sandbox past such a limit is killed within about a second, and why is known on the host.
+Invariant: a sandbox past such a limit is killed within about a second, and why is known on the host. A sandbox that
+cannot be watched any more is killed as well.
 """
 
 import asyncio
+import logging
 import signal
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from lego_rl.sandbox.snapshot import measure
 from lego_rl.sandbox.state import RunFolder
 
 INTERVAL_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
 
 
 class Watchdog:
@@ -42,9 +45,12 @@ class Watchdog:
         self._task.cancel()
 
     async def _watch(self) -> None:
-        while not (self.disk_full or self.memory_full):
-            await asyncio.sleep(INTERVAL_SECONDS)
-            await asyncio.to_thread(self._look)
+        try:
+            while not (self.disk_full or self.memory_full):
+                await asyncio.sleep(INTERVAL_SECONDS)
+                await asyncio.to_thread(self._look)
+        except Exception:  # noqa: BLE001  # Whatever it is, nothing holds the limits from here on.
+            _log.exception("a sandbox is killed because its limits cannot be measured")
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
@@ -52,33 +58,33 @@ class Watchdog:
         disk = self._limits.disk_mb << 20
         self.disk_full = any(measure(layer, disk) > disk for layer in self._layers)
         if self._watches_memory:
-            self.memory_full = _exceeds(self._first, self._limits.memory_mb << 10)
+            self.memory_full = exceeds(self._first, self._limits.memory_mb << 10)
 
 
-def _exceeds(first: int, limit_kib: int) -> bool:
+def exceeds(first: int, limit_kib: int) -> bool:
     """Whether a process and its descendants use more than the limit; shared pages are divided among their users.
 
     The proportional size costs a walk of the page tables, so it is read only where the resident sizes alone exceed.
     """
-    family = list(_descendants(first))
+    family = descendants(first)
     if sum(_kib(pid, "status", "VmRSS:") for pid in family) <= limit_kib:
         return False
     return sum(_kib(pid, "smaps_rollup", "Pss:") for pid in family) > limit_kib
 
 
-def _descendants(pid: int) -> Iterator[int]:
+def descendants(first: int) -> list[int]:
     """A process and everything below it; a process that ends meanwhile is left out."""
-    yield pid
-    with suppress(OSError):
+    family = [first]
+    for pid in family:  # It grows while it is walked: the depth of the tree is the sandbox's to choose.
         for children in Path(f"/proc/{pid}/task").glob("*/children"):
             with suppress(OSError):
-                for child in children.read_text().split():
-                    yield from _descendants(int(child))
+                family += [int(child) for child in children.read_text().split()]
+    return family
 
 
 def _kib(pid: int, table: str, key: str) -> int:
     try:
-        lines = Path(f"/proc/{pid}/{table}").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/{table}").read_bytes().splitlines()  # A process may name itself in any bytes.
     except OSError:
         return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith(key)), 0)
+    return next((int(line.split()[1]) for line in lines if line.startswith(key.encode())), 0)
