@@ -1,15 +1,20 @@
 """``lego-rl check``: what can be known before anything starts."""
 
+import asyncio
+
 from rich.console import Console
 
-from lego_rl.sandbox.preflight import check_machine
+from lego_rl.sandbox.probe import probe
+from lego_rl.sandbox.state import State
 
 
 def sandbox() -> None:
-    """Say that agents can be isolated here.
+    """Isolate a real process here, as every trial does, and say what holds its limits.
 
     Raises:
-        SandboxError: They cannot; the message names the one command that mends it.
+        SandboxError: Agents cannot be isolated; the message names the one command that mends it.
     """
-    check_machine()
-    Console().print("sandbox: bubblewrap, user namespaces and overlays work here")
+    report = asyncio.run(probe(State.default()))
+    console = Console()
+    console.print("sandbox: one was started, sealed, used and removed here")
+    console.print(f"limits: memory is held by {report.memory}, processes by {report.processes}")

@@ -1,4 +1,4 @@
-"""Whether this machine can build sandboxes at all, asked once and before anything is measured.
+"""What a machine lacks to build sandboxes, as far as that can be told without building one (`probe` builds one).
 
 Invariant: every way in which it cannot is one `SandboxError` that names the one command that mends it. Nothing is
 changed on the machine.
@@ -44,7 +44,7 @@ def check_machine() -> None:
     """Try what a sandbox needs, in the cheapest way there is.
 
     Raises:
-        SandboxError: bubblewrap, user namespaces, seccomp or overlays do not work here.
+        SandboxError: bubblewrap, user namespaces or seccomp do not work here, or the kernel is too old for overlays.
     """
     program = bubblewrap()
     seccomp.compiled()

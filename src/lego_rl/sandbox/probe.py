@@ -1,0 +1,74 @@
+"""One real sandbox, started, used and removed: the proof that this machine can isolate agents.
+
+Invariant: it takes the path that a trial takes (launcher, overlay, seal, kill, snapshot), on the file system that
+trials use, and leaves nothing behind.
+"""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox.box import Sandbox
+from lego_rl.sandbox.diff import diff
+from lego_rl.sandbox.image import Image
+from lego_rl.sandbox.limits import LimitReport
+from lego_rl.sandbox.preflight import check_machine
+from lego_rl.sandbox.seal import verify_seal
+from lego_rl.sandbox.state import State, give_to_sandbox
+from lego_rl.sandbox.toolchain import prepare_toolchain
+from lego_rl.sandbox.verdict import Change, Patch
+
+WORKDIR = "/app"
+SCRIPT = "rm -r old && mkdir old && printf made > old/new"
+EXPECTED = Patch((Change("old/gone", "deleted"), Change("old/new", "file", b"made")))
+PROBE_SECONDS = 20.0
+
+
+async def probe(state: State) -> LimitReport:
+    """Start a sandbox, change its work tree and read the change back.
+
+    Args:
+        state: Where trials keep their files; their overlays must work there.
+
+    Returns:
+        What holds the limits of sandboxes here.
+
+    Raises:
+        SandboxError: Agents cannot be isolated here, or not in `state`.
+    """
+    await asyncio.to_thread(check_machine)
+    try:
+        state.root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=state.root, prefix="probe-") as folder:
+            return await _use(_work_tree(Path(folder)), state)
+    except OSError as error:
+        raise SandboxError(
+            f"sandboxes cannot keep their files in {state.root}: {error}", "set sandbox.state to a folder of your own"
+        ) from error
+
+
+def _work_tree(folder: Path) -> Image:
+    (folder / "old").mkdir()
+    (folder / "old" / "gone").touch()
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+        give_to_sandbox(path)
+    return Image(None, folder, WORKDIR)
+
+
+async def _use(image: Image, state: State) -> LimitReport:
+    box = await Sandbox.start(image, await asyncio.to_thread(prepare_toolchain, state), state=state)
+    try:
+        await verify_seal(box, None)
+        done = await box.exec(["sh", "-c", SCRIPT], timeout_sec=PROBE_SECONDS)
+        await box.kill()
+        patch = diff(box.snapshot(), image.pristine)
+        if done.returncode != 0 or patch != EXPECTED:
+            raise SandboxError(
+                f"a sandbox in {state.root} did not change its work tree as told: {done.stderr.strip() or patch}",
+                "keep the state folder on ext4, xfs or btrfs",
+            )
+        return box.limit_report
+    finally:
+        await box.close()
