@@ -30,6 +30,10 @@ PORT = 8100
 BUNDLE_MOUNT = "/opt/harness"
 """Where the harness's bundle is mounted."""
 
+AROUND_THE_SESSION_SECONDS = 15.0
+"""How much longer than its session a harness may live: the gateway's clock starts with the first request, and once it
+is up the next one gets a last answer, by which a harness ends cleanly. Only one that does not come back is killed."""
+
 LOG_CHARS = 64 * 1024
 """Kept of the end of each output stream of a harness."""
 
@@ -44,8 +48,7 @@ class Work:
         harness: The adapter.
         bundle: The installed harness.
         model: Model name that the harness sends.
-        wall_clock_sec: Limit of the agent phase.
-        setting_up: Whether the sandbox had started when the trial ended or went on.
+        sandbox_started: Whether a sandbox stood in which the harness could be set up.
         began: Whether the harness was started.
         completed: How the harness ended.
         trajectory: What the session captured, once it is closed.
@@ -57,13 +60,17 @@ class Work:
     harness: Harness
     bundle: HarnessBundle
     model: str
-    wall_clock_sec: float
-    setting_up: bool = False
+    sandbox_started: bool = False
     began: bool = False
     completed: Completed | None = None
     trajectory: Trajectory | None = None
     capture_error: CaptureError | None = None
     _listener: Listener | None = field(default=None, repr=False)
+
+    @property
+    def process_sec(self) -> float:
+        """Limit of the harness's process."""
+        return self.session.budget.wall_clock_sec + AROUND_THE_SESSION_SECONDS
 
     async def listen(self, environment: BubblewrapEnvironment) -> None:
         """Make the session reachable from inside the sandbox, and from nowhere else."""
@@ -112,7 +119,7 @@ class HarnessAgent(BaseAgent):  # type: ignore[misc]  # Harbor has no types
 
     @override
     async def setup(self, environment: BaseEnvironment) -> None:
-        self._work.setting_up = True
+        self._work.sandbox_started = True
         await self._work.listen(_bubblewrap(environment))
 
     @override
@@ -153,7 +160,7 @@ class HarnessAgent(BaseAgent):  # type: ignore[misc]  # Harbor has no types
             list(launch.argv),
             env=launch.env,
             stdin=launch.stdin,
-            timeout_sec=work.wall_clock_sec,
+            timeout_sec=work.process_sec,
         )
 
 

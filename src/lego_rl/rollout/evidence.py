@@ -65,7 +65,7 @@ def _host_failure(work: Work, grades: Grades, failure: Failure | None, shortage:
     if not work.began:
         if failure is None or not failure.is_foreseen:
             return HostFailure.INTERNAL
-        return HostFailure.SETUP if work.setting_up else HostFailure.SANDBOX_START
+        return HostFailure.SETUP if work.sandbox_started else HostFailure.SANDBOX_START
     if work.capture_error is not None or work.session.engine_failed:
         return HostFailure.ENGINE
     if failure is None or grades.verdict is not None or failure.kind == "VerifierTimeoutError":

@@ -95,7 +95,7 @@ class Grades:
 
 
 def trial_config(
-    spec: TrialSpec, bundle: Path, sandbox: SandboxSettings, *, scratch: Path, key: str, wall_clock_sec: float
+    spec: TrialSpec, bundle: Path, sandbox: SandboxSettings, *, scratch: Path, key: str, process_sec: float
 ) -> TrialConfig:
     """Harbor's configuration of a trial.
 
@@ -105,7 +105,7 @@ def trial_config(
         sandbox: What the sandbox is given.
         scratch: Folder for Harbor's own files.
         key: Under which the live objects are published.
-        wall_clock_sec: Limit of the agent phase.
+        process_sec: Limit of the harness's process.
     """
     kept = sandbox.model_dump(mode="json", exclude_none=True, exclude={"grading_sec"})
     return TrialConfig(
@@ -119,7 +119,7 @@ def trial_config(
         agent=AgentConfig(
             import_path="lego_rl.rollout.agent:HarnessAgent",
             kwargs={"trial": key},
-            override_timeout_sec=wall_clock_sec + GRACE_SECONDS,
+            override_timeout_sec=process_sec + GRACE_SECONDS,
         ),
         verifier=VerifierConfig(
             import_path="lego_rl.sandbox.verifier:FreshVerifier",

@@ -8,13 +8,14 @@ import asyncio
 import shutil
 import time
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
 from harbor.models.trial.result import TrialResult
 
-from lego_rl.errors import ConfigError
+from lego_rl.errors import ConfigError, TaskError
+from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.trajectory import Accounting, Trajectory
 from lego_rl.harness.base import Harness, HarnessBundle
@@ -107,11 +108,10 @@ async def run_trial(spec: TrialSpec, runtime: Runtime) -> TrialRecord:
     started = time.perf_counter()
     work = Work(
         gateway=runtime.gateway,
-        session=runtime.gateway.open(spec.budget, temperature=spec.temperature, seed=spec.seed),
+        session=runtime.gateway.open(budget_of(spec), temperature=spec.temperature, seed=spec.seed),
         harness=runtime.harness,
         bundle=runtime.bundle,
         model=runtime.model,
-        wall_clock_sec=spec.budget.wall_clock_sec,
     )
     folder = runtime.directory.scratch / spec.id
     try:
@@ -125,13 +125,22 @@ async def run_trial(spec: TrialSpec, runtime: Runtime) -> TrialRecord:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
+def budget_of(spec: TrialSpec) -> Budget:
+    """What a trial's session may spend: the specification's budget, and no more time than the task gives its agent."""
+    try:
+        task_sec = Task.load(spec.task).agent_timeout_sec
+    except (TaskError, OSError):  # the trial itself meets it again, and ends in the row that it belongs to
+        return spec.budget
+    return replace(spec.budget, wall_clock_sec=min(spec.budget.wall_clock_sec, task_sec))
+
+
 async def _harbor(
     spec: TrialSpec, runtime: Runtime, work: Work, folder: Path
 ) -> tuple[TrialResult | None, Failure | None]:
     """Run the trial in Harbor; what failed, wherever it did."""
     try:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-        work.wall_clock_sec = min(work.wall_clock_sec, Task.load(spec.task).agent_timeout_sec)
+        Task.load(spec.task)  # raises what `budget_of` passed over
         with published(work) as key:
             config = trial_config(
                 spec,
@@ -139,7 +148,7 @@ async def _harbor(
                 runtime.sandbox,
                 scratch=folder.parent,
                 key=key,
-                wall_clock_sec=work.wall_clock_sec,
+                process_sec=work.process_sec,
             )
             result = await run_harbor(config)
     except Exception as error:  # noqa: BLE001  (it is not hidden: it becomes a row of the fault table)

@@ -111,6 +111,7 @@ SCRIPTS: Mapping[str, list[str]] = {
     "the mumbler": ["<tool_call>\n<function=Bash>\n<parameter=command>\nls", "never asked for"],
     "the idler": ["It looks fine to me."],
     "the sleeper": [FIX, bash("sleep 50"), "Slept."],
+    "the dawdler": [FIX, bash("sleep 14"), "never asked for"],
     "the wrecker": [FIX, bash("kill -9 $PPID"), "never asked for"],
     "the looper": [bash("cat calc.py")] * 50,
     "the vandal": [bash("rm -rf /app/* /app/.[a-z]* /tests; mkdir calc.py"), "Gone."],

@@ -14,6 +14,7 @@ from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.harness.base import DEFAULT_PATH, BundleSpec, Endpoint, HarnessBundle, Launch
+from lego_rl.rollout.agent import AROUND_THE_SESSION_SECONDS
 from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import TrialRecord
@@ -29,6 +30,7 @@ ENDS = {
     "the vandal": (Ended.FINISHED, 0),
     "the sleeper": (Ended.AGENT_TIMEOUT, 1),
     "the looper": (Ended.BUDGET_EXHAUSTED, 0),
+    "the dawdler": (Ended.BUDGET_EXHAUSTED, 1),
     "the wrecker": (Ended.HARNESS_KILLED, 1),
     "the escapist": (Ended.FINISHED, 1),
     "the digger": (Ended.FINISHED, 1),
@@ -47,7 +49,11 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def played(workplace: Path) -> Records:
     """Every part, played once, two at a time."""
-    limits = {"the sleeper": {"wall_clock_sec": 12.0}, "the looper": {"turns": 4}}
+    limits = {
+        "the sleeper": {"wall_clock_sec": 12.0},
+        "the looper": {"turns": 4},
+        "the dawdler": {"wall_clock_sec": 12.0},
+    }
     specs = [spec(write_task(workplace / "tasks", part), **limits.get(part, {})) for part in ENDS]
     trials = runtime(workplace / "run")
 
@@ -92,6 +98,9 @@ def test_a_malformed_call_ends_the_run_and_is_counted(played: Records) -> None:
 def test_the_turn_budget_is_the_gateways(played: Records) -> None:
     assert played["the looper"].accounting.calls == 4
     assert played["the looper"].accounting.budget_hit == "turns"
+    # Its time was up while a command ran: the next request got a last answer, and the harness ended by itself.
+    assert played["the dawdler"].accounting.budget_hit == "wall_clock"
+    assert played["the dawdler"].seconds.agent < 12.0 + AROUND_THE_SESSION_SECONDS
     assert "turns" in played["the looper"].outcome.detail
 
 

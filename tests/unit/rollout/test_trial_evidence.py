@@ -41,7 +41,11 @@ def down(prompt: Sequence[int], sampling: Sampling) -> Reply:
 
 
 def work(
-    *, began: bool = True, setting_up: bool = True, completed: Completed | None = None, script: Callable[..., Reply]
+    *,
+    began: bool = True,
+    sandbox_started: bool = True,
+    completed: Completed | None = None,
+    script: Callable[..., Reply],
 ) -> Work:
     """A trial's work after one request."""
     gateway = Gateway(ScriptedEngine(script), TEMPLATE, tool_call_parser("qwen3_coder"))
@@ -52,8 +56,7 @@ def work(
         harness=registry.make("claude-code"),
         bundle=HarnessBundle("claude-code", "1", "", Path("/nowhere"), 0, ""),
         model="policy",
-        wall_clock_sec=1.0,
-        setting_up=setting_up,
+        sandbox_started=sandbox_started,
         began=began,
         completed=completed,
     )
@@ -85,7 +88,7 @@ def failure(kind: str) -> Failure:
 
 @pytest.mark.parametrize("kind", ["SandboxError", "TaskError", "EnvironmentStartTimeoutError", "PermissionError"])
 def test_what_fails_before_the_sandbox_stands_is_its_start(kind: str) -> None:
-    assert ended(worked(began=False, setting_up=False), Grades(), failure(kind)) == (Ended.SANDBOX_START, None)
+    assert ended(worked(began=False, sandbox_started=False), Grades(), failure(kind)) == (Ended.SANDBOX_START, None)
 
 
 @pytest.mark.parametrize("kind", ["SandboxError", "TransferError", "AgentSetupTimeoutError", "OSError"])
