@@ -133,7 +133,7 @@ def write_task(task: BugTask, pool: Path) -> Path:
     root = pool / task.id
     with tempfile.TemporaryDirectory(prefix=f".{task.id}-", dir=pool) as scratch:
         unfinished = Path(scratch) / task.id
-        for name, text in _texts(task).items():
+        for name, text in task_texts(task).items():
             file = unfinished / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
@@ -150,8 +150,8 @@ def gold_patch(task: BugTask) -> str:
     return "".join(difflib.unified_diff(before, after, f"a/{path}", f"b/{path}"))
 
 
-def _texts(task: BugTask) -> dict[str, str]:
-    """Every file of the task directory."""
+def task_texts(task: BugTask) -> dict[str, str]:
+    """Every file of a task directory: path in it → text."""
     (path,) = task.tests
     spec = {
         "FAIL_TO_PASS": task.fail_to_pass,

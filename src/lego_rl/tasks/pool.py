@@ -3,10 +3,12 @@
 import hashlib
 import json
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 from lego_rl.errors import TaskError
-from lego_rl.tasks.build import build_pool, pool_tasks
+from lego_rl.tasks.bugtask import BugTask
+from lego_rl.tasks.build import build_pool, pool_tasks, task_texts
 from lego_rl.tasks.task import Task
 
 BUILTIN = "builtin"
@@ -28,7 +30,7 @@ def pool_folder(pool: str, cache: Path) -> Path:
         if not folder.is_dir():
             raise TaskError(f"there is no task pool at {folder}", f"name a folder of task directories, or {BUILTIN!r}")
         return folder
-    folder = cache / f"builtin-{_builtin_digest()}"
+    folder = cache / f"builtin-{pool_digest(pool_tasks())}"
     if not folder.exists():
         try:
             build_pool(folder)
@@ -71,9 +73,9 @@ def load_split(folder: Path, split: str) -> tuple[Task, ...]:
     return splits[split]
 
 
-def _builtin_digest() -> str:
+def pool_digest(tasks: Iterable[BugTask]) -> str:
+    """Names a generated pool by every byte that `build_pool` writes of it: a change of any makes another folder."""
     digest = hashlib.sha256()
-    for task in pool_tasks():
-        parts = (task.id, task.instruction, dict(task.files), task.bug.after, dict(task.tests))
-        digest.update(json.dumps(parts, sort_keys=True).encode())
+    for task in tasks:
+        digest.update(json.dumps([task.id, task_texts(task)], sort_keys=True).encode())
     return digest.hexdigest()[:12]

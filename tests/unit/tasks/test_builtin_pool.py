@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from lego_rl.tasks import build
 from lego_rl.tasks.bugtask import BugTask
 from lego_rl.tasks.build import pool_tasks
-from lego_rl.tasks.pool import load_pool, pool_folder
+from lego_rl.tasks.pool import load_pool, pool_digest, pool_folder
 from lego_rl.tasks.task import Task
 from lego_rl.tasks.validate import run_tests, validate
 
@@ -47,6 +48,20 @@ def test_every_task_of_the_pool_is_right_as_it_lies_on_disk(pool: dict[str, tupl
     for tasks in pool.values():
         for task in tasks:
             validate(task)
+
+
+def test_the_folder_is_named_by_everything_that_is_written(generated: list[BugTask], folder: Path) -> None:
+    assert folder.name == f"builtin-{pool_digest(generated)}"
+    assert pool_digest(generated[1:]) != pool_digest(generated)
+
+
+@pytest.mark.parametrize("part", ["_TASK_TOML", "_DOCKERFILE", "_PYTEST", "_TEST_SH", "_SOLVE_SH"])
+def test_a_changed_template_of_the_generator_makes_another_folder(
+    generated: list[BugTask], part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = pool_digest(generated[:1])
+    monkeypatch.setattr(build, part, getattr(build, part) + " # changed")
+    assert pool_digest(generated[:1]) != before
 
 
 def test_gold_patches_are_distinct(generated: list[BugTask]) -> None:
