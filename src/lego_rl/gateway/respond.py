@@ -13,18 +13,23 @@ from lego_rl.errors import CaptureError, TemplateError
 from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Dialect, Problem
 from lego_rl.gateway.exchange import Exchange
 from lego_rl.gateway.json_text import BODY_DEPTH, read_json
-from lego_rl.gateway.session import ContextOverflow, InternalFault, Session
-from lego_rl.messages import Json
+from lego_rl.gateway.session import BudgetSpent, ContextOverflow, InternalFault, Session
+from lego_rl.gateway.threads import LARGE_CHARACTERS, in_thread
 
 _HEAD_START_SECONDS = 0.05
 """How long a stream's headers wait: a failure of the engine that is there at once gets a status of its own."""
 
+_OPEN = 32
+"""Completions of a session that are answered at once: a harness with many sub-agents has about ten."""
+_INTAKE = 2
+"""Requests of a session that are read and rendered at once: it bounds what their bodies take of the host's memory."""
+
 _FAILED = (EngineError, CaptureError, InternalFault)
-_UNANSWERED = (*_FAILED, BadRequest, ContextOverflow, TemplateError, web.HTTPRequestEntityTooLarge)
+_UNANSWERED = (*_FAILED, BadRequest, BudgetSpent, ContextOverflow, TemplateError, web.HTTPRequestEntityTooLarge)
 
 
 class Responder:
-    """Answers requests of a session.
+    """Answers the requests of one session, no more of them at a time than a harness has use for; others wait.
 
     Args:
         ping_seconds: Between two signs of life on a stream that waits for the engine.
@@ -32,27 +37,32 @@ class Responder:
 
     def __init__(self, ping_seconds: float) -> None:
         self._ping_seconds = ping_seconds
+        self._open = asyncio.Semaphore(_OPEN)
+        self._intake = asyncio.Semaphore(_INTAKE)
 
     async def complete(self, http: web.Request, dialect: Dialect, session: Session) -> web.StreamResponse:
         """Answer a request for a completion."""
-        try:
-            asked = dialect.read(await _body(http), http.headers)
-            exchange = await session.admit(asked.request)
-            work = asyncio.ensure_future(exchange.answer())
+        async with self._open:
             try:
-                return await self._respond(http, dialect, asked, exchange, work)
-            finally:
-                work.cancel()
-        except _UNANSWERED as error:
-            return _failed(dialect, error)
+                async with self._intake:
+                    asked = await _read(http, dialect)
+                    exchange = await session.admit(asked.request)
+                work = asyncio.ensure_future(exchange.answer())
+                try:
+                    return await self._respond(http, dialect, asked, exchange, work)
+                finally:
+                    work.cancel()
+            except _UNANSWERED as error:
+                return _failed(dialect, error)
 
     async def count(self, http: web.Request, dialect: Dialect, session: Session) -> web.StreamResponse:
         """Answer a request for the number of prompt tokens."""
-        try:
-            asked = dialect.read(await _body(http), http.headers)
-            return web.json_response(dialect.count(await session.count(asked.request)))
-        except _UNANSWERED as error:
-            return _failed(dialect, error)
+        async with self._intake:
+            try:
+                asked = await _read(http, dialect)
+                return web.json_response(dialect.count(await session.count(asked.request)))
+            except _UNANSWERED as error:
+                return _failed(dialect, error)
 
     async def _respond(
         self, http: web.Request, dialect: Dialect, asked: Asked, exchange: Exchange, work: "asyncio.Future[Answer]"
@@ -91,17 +101,22 @@ class Responder:
         return response
 
 
-async def _body(http: web.Request) -> Json:
-    try:
-        content = await http.read()
-        return read_json(content.decode("utf-8"), depth=BODY_DEPTH)
-    except ValueError as error:
-        raise BadRequest(f"body: no JSON that can be read ({error})") from error
+async def _read(http: web.Request, dialect: Dialect) -> Asked:
+    content = await http.read()
+
+    def read() -> Asked:
+        try:
+            body = read_json(content.decode("utf-8"), depth=BODY_DEPTH)
+        except ValueError as error:
+            raise BadRequest(f"body: no JSON that can be read ({error})") from error
+        return dialect.read(body, http.headers)
+
+    return read() if len(content) < LARGE_CHARACTERS else await in_thread(read)
 
 
 def _problem(error: Exception) -> Problem:
     match error:
-        case BadRequest() | TemplateError():
+        case BadRequest() | BudgetSpent() | TemplateError():
             return "bad_request"
         case web.HTTPRequestEntityTooLarge():
             return "too_large"

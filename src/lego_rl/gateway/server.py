@@ -23,7 +23,8 @@ from lego_rl.gateway.tool_calls import ToolCallParser
 from lego_rl.gateway.trajectory import Trajectory
 from lego_rl.messages import Json
 
-_BODY_LIMIT = 64 * 2**20
+_BODY_BASE, _BODY_PER_TOKEN, _BODY_MOST = 4 * 2**20, 64, 64 * 2**20
+"""Bytes of a request body: for what never becomes a token (images, markup), for each token of context, and at most."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ class Gateway:
 
 
 def _application(session: Session, responder: Responder, model: str) -> web.Application:
-    app = web.Application(client_max_size=_BODY_LIMIT, middlewares=[_own_session(session)])
+    limit = min(_BODY_BASE + _BODY_PER_TOKEN * session.budget.context_tokens, _BODY_MOST)
+    app = web.Application(client_max_size=limit, middlewares=[_own_session(session)])
     base = "/s/{secret}"
     for dialect in DIALECTS:
         _add_dialect(app, base, dialect, session, responder)

@@ -8,7 +8,6 @@ import asyncio
 import hashlib
 import logging
 import secrets
-import time
 from collections import Counter
 from collections.abc import Sequence
 
@@ -21,7 +20,9 @@ from lego_rl.gateway.accounting import trajectory_of
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.dialects.base import Answer
 from lego_rl.gateway.exchange import Exchange
+from lego_rl.gateway.ledger import Ledger
 from lego_rl.gateway.template import ChatTemplate
+from lego_rl.gateway.threads import LARGE_CHARACTERS, in_thread
 from lego_rl.gateway.tool_calls import ToolCallParser
 from lego_rl.gateway.trajectory import Trajectory
 from lego_rl.gateway.tree import Call, Position, Request, TokenTree
@@ -29,7 +30,6 @@ from lego_rl.gateway.turn import read_turn
 from lego_rl.messages import Message
 
 _LOG = logging.getLogger(__name__)
-_LARGE_CHARACTERS = 200_000
 _FAREWELL = "The budget of this session is used up. This is the end of the session."
 
 
@@ -38,6 +38,13 @@ class ContextOverflow(Exception):
 
     def __init__(self, prompt_tokens: int, limit: int) -> None:
         super().__init__(f"prompt is too long: {prompt_tokens} tokens > {limit} maximum")
+
+
+class BudgetSpent(Exception):
+    """No more tokens of prompts are counted."""
+
+    def __init__(self) -> None:
+        super().__init__(_FAREWELL)
 
 
 class InternalFault(Exception):
@@ -90,12 +97,9 @@ class Session:
         self._tree = TokenTree()
         self._flights: dict[Call, Exchange] = {}
         self._asked: Counter[bytes] = Counter()
-        self._refused: Counter[str] = Counter()
-        self._budget_hit: str | None = None
-        self._deadline: float | None = None
+        self._ledger = Ledger(budget)
         self._tool_calls = 0
         self._fault: CaptureError | InternalFault | None = None
-        self._closed = False
 
     async def admit(self, request: Request) -> Exchange:
         """Take a request: render it, and start the model call unless a budget is used up.
@@ -109,17 +113,20 @@ class Session:
         self.requests += 1
         if self._fault is not None:
             raise self._fault
-        if self._deadline is None:
-            self._deadline = time.monotonic() + self.budget.wall_clock_sec
-        position, context_ids = await self._place(request)
+        self._ledger.start_clock()
+        position = self._tree.locate(request)
         self._tree.echo(position)
-        exchange = Exchange((position.parent.length if position.parent else 0) + len(context_ids))
+        known = position.parent.length if position.parent else 0
         used_up = self._used_up()
         if used_up is not None:
-            exchange.start(asyncio.ensure_future(self._farewell(used_up, exchange)), None)
-            return exchange
+            return self._refusal(used_up, known)
+        context_ids = await self._render(position)
+        used_up = self._used_up()
+        if used_up is not None:  # by another request, while this one was rendered
+            return self._refusal(used_up, known)
+        exchange = Exchange(known + len(context_ids))
         if exchange.prompt_tokens >= self.budget.context_tokens:
-            self._end("context")
+            self._ledger.refuse("context")
             raise ContextOverflow(exchange.prompt_tokens, self.budget.context_tokens)
         call = self._tree.begin(position, context_ids)
         task = asyncio.ensure_future(self._answer(call, position, request, exchange))
@@ -127,7 +134,7 @@ class Session:
         exchange.start(task, call)
         for twin in self._tree.twins(call):
             if twin in self._flights:
-                self._refused["superseded"] += 1
+                self._ledger.refused["superseded"] += 1
                 self._flights.pop(twin).supersede(exchange)
         self._flights[call] = exchange
         return exchange
@@ -136,10 +143,14 @@ class Session:
         """Prompt tokens that `request` would have.
 
         Raises:
+            BudgetSpent: No model call is left that it could be for, or there were too many counts.
             TemplateError: The template refuses the conversation.
         """
-        position, context_ids = await self._place(request)
-        return (position.parent.length if position.parent else 0) + len(context_ids)
+        if self._used_up() is not None or not self._ledger.may_count():
+            self._ledger.refused["count"] += 1
+            raise BudgetSpent
+        position = self._tree.locate(request)
+        return (position.parent.length if position.parent else 0) + len(await self._render(position))
 
     def close(self) -> Trajectory:
         """End the session: abort what is in flight and build what was captured.
@@ -147,42 +158,35 @@ class Session:
         Raises:
             CaptureError: A call contradicted itself; nothing of the trial can be trusted.
         """
-        self._closed = True
+        self._ledger.closed = True
         for exchange in self._flights.values():
             exchange.abort()
         if isinstance(self._fault, CaptureError):
             raise self._fault
-        return trajectory_of(self._tree, self._budget_hit, self._refused)
+        return trajectory_of(self._tree, self._ledger.budget_hit, self._ledger.refused)
 
     @property
     def engine_failed(self) -> bool:
         """Whether something on this side failed, and no later call made up for it."""
         return self.failure is not None
 
-    async def _place(self, request: Request) -> tuple[Position, NDArray[np.int32]]:
-        """Where a request stands, and its new prompt ids; a large text must not hold up the other trials."""
-        position = self._tree.locate(request)
-        if position.new_characters < _LARGE_CHARACTERS:
-            return position, position.render(self._template)
-        return position, await asyncio.to_thread(position.render, self._template)
+    async def _render(self, position: Position) -> NDArray[np.int32]:
+        if position.new_characters < LARGE_CHARACTERS:
+            return position.render(self._template)
+        return await in_thread(lambda: position.render(self._template))
 
     def _used_up(self) -> str | None:
-        if self._closed:
-            return "closed"
-        if self._deadline is not None and time.monotonic() >= self._deadline:
-            return "wall_clock"
-        if len(self._tree.calls) + len(self._flights) >= self.budget.turns:
-            return "turns"
-        return None
+        return self._ledger.used_up(len(self._tree.calls) + len(self._flights))
 
-    def _end(self, reason: str) -> None:
-        self._refused[reason] += 1
-        if reason != "closed" and self._budget_hit is None:
-            self._budget_hit = reason
+    def _refusal(self, reason: str, prompt_tokens: int) -> Exchange:
+        """Nothing is rendered, so the prompt tokens are the known ones."""
+        exchange = Exchange(prompt_tokens)
+        exchange.start(asyncio.ensure_future(self._farewell(reason, exchange)), None)
+        return exchange
 
     async def _farewell(self, reason: str, exchange: Exchange) -> Answer:
         """A plain last turn: every harness takes an answer without a tool call as the end of its run."""
-        self._end(reason)
+        self._ledger.refuse(reason)
         return Answer(Message("assistant", _FAREWELL), False, exchange.prompt_tokens, 0)
 
     async def _answer(self, call: Call, position: Position, request: Request, exchange: Exchange) -> Answer:
@@ -190,7 +194,7 @@ class Session:
         try:
             return await self._sample(call, position, request, exchange)
         except EngineError as error:
-            self._refused["engine_error"] += 1
+            self._ledger.refused["engine_error"] += 1
             self.failure = self.failure or error
             raise
         except CaptureError as error:
@@ -199,7 +203,7 @@ class Session:
             raise
         except Exception as error:
             _LOG.exception("model call %d of this session met what nobody foresaw", call.index)
-            self._refused["internal"] += 1
+            self._ledger.refused["internal"] += 1
             self._fault = InternalFault(error)
             self.failure = error
             raise self._fault from error
@@ -208,7 +212,7 @@ class Session:
         prompt_ids = call.prompt_ids()
         known = position.parent.length - 1 if position.parent else 0
         try:
-            async with asyncio.timeout(self._remaining()) as limit:
+            async with asyncio.timeout(self._ledger.remaining()) as limit:
                 sample = await self._engine.generate(prompt_ids, self._sampling(prompt_ids), routes_from=known)
         except TimeoutError:
             if limit.expired():
@@ -234,13 +238,10 @@ class Session:
         if call.recording is None:
             self._tree.discard(call)
         if task.cancelled():
-            if not superseded and not self._closed:
-                self._refused["client_gone"] += 1
+            if not superseded and not self._ledger.closed:
+                self._ledger.refused["client_gone"] += 1
         else:
             task.exception()  # taken note of in `_answer`; nobody else may be there to ask for it
-
-    def _remaining(self) -> float | None:
-        return None if self._deadline is None else self._deadline - time.monotonic()
 
     def _sampling(self, prompt_ids: Sequence[int]) -> Sampling:
         room = self.budget.context_tokens - len(prompt_ids)

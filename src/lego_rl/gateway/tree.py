@@ -8,7 +8,7 @@ trial costs memory in proportion to its tokens, however often its history was se
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from lego_rl.gateway.matching import same_message
 from lego_rl.gateway.recording import Recording, record
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.turn import Turn
-from lego_rl.messages import Message, Tool
+from lego_rl.messages import Json, Message, Tool
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,11 @@ class Position:
 
     @property
     def new_characters(self) -> int:
-        """Characters of content that have to be rendered; a measure of the work, no more."""
-        return sum(len(message.content) for message in self.request.messages)
+        """Characters that have to be rendered; a measure of the work, no more."""
+        tools = self.request.tools if self.parent is None else ()
+        return sum(map(_message_size, self.request.messages)) + sum(
+            len(tool.description) + _size(tool.parameters) for tool in tools
+        )
 
     def render(self, template: ChatTemplate) -> NDArray[np.int32]:
         """``[C]`` int32 prompt ids after the parent's answer. Reads nothing that changes, so any thread may do it.
@@ -243,6 +246,24 @@ class TokenTree:
                 if call.turn and same_message(call.turn.message, message, tools):
                     return call
         return None
+
+
+def _message_size(message: Message) -> int:
+    arguments = sum(_size(call.arguments) for call in message.tool_calls)
+    return len(message.content) + len(message.reasoning or "") + arguments
+
+
+def _size(value: Json | Mapping[str, Json]) -> int:
+    """Characters of a JSON value, roughly."""
+    match value:
+        case str():
+            return len(value) + 1
+        case list():
+            return 1 + sum(map(_size, value))
+        case Mapping():
+            return 1 + sum(len(key) + _size(inner) for key, inner in value.items())
+        case _:
+            return 1
 
 
 def _anchors(message: Message) -> list[str]:

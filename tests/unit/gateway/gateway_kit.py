@@ -1,5 +1,6 @@
 """A tiny policy's tokenizer and chat template, and scripts for the engine, for every test of the gateway."""
 
+import asyncio
 import functools
 import json
 from collections.abc import Iterable, Sequence
@@ -116,6 +117,27 @@ def tape(replies: Iterable[str | Sequence[int]], *, routes: SyntheticRoutes | No
         return Reply(spell(reply) if isinstance(reply, str) else reply)
 
     return Tape(ScriptedEngine(script, routes=routes, version=VERSION))
+
+
+class GatedEngine:
+    """Answers only once it may, and notices when nobody waits any more."""
+
+    def __init__(self, text: str = "Done.") -> None:
+        self.inner = tape([text] * 9)
+        self.started = asyncio.Event()
+        self.may_answer = asyncio.Event()
+        self.aborted = asyncio.Event()
+
+    weight_version = 7
+
+    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, routes_from: int = 0) -> Sample:
+        self.started.set()
+        try:
+            await self.may_answer.wait()
+        except asyncio.CancelledError:
+            self.aborted.set()
+            raise
+        return await self.inner.generate(prompt_ids, sampling, routes_from=routes_from)
 
 
 def user(text: str) -> Message:

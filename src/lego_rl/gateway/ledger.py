@@ -1,0 +1,62 @@
+"""What a session has spent of its budget, and what it refused.
+
+Invariant: a harness cannot make a session cost more than its budget allows, whatever and however often it asks.
+"""
+
+import time
+from collections import Counter
+
+from lego_rl.gateway.budget import Budget
+
+_COUNTS_PER_TURN = 16
+"""Counts of prompt tokens that a turn allows: harnesses count each message and each tool by itself now and then."""
+
+
+class Ledger:
+    """Spending of one session.
+
+    Args:
+        budget: What it may spend.
+
+    Attributes:
+        refused: Requests that were answered without a model call: reason → requests.
+        budget_hit: Which budget ended the session, if one did.
+        closed: Whether the session is over, so that nothing is allowed any more.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self.refused: Counter[str] = Counter()
+        self.budget_hit: str | None = None
+        self.closed = False
+        self._budget = budget
+        self._deadline: float | None = None
+        self._counts = 0
+
+    def start_clock(self) -> None:
+        """The first request came; later ones change nothing."""
+        if self._deadline is None:
+            self._deadline = time.monotonic() + self._budget.wall_clock_sec
+
+    def remaining(self) -> float | None:
+        """Seconds left; ``None`` before the first request."""
+        return None if self._deadline is None else self._deadline - time.monotonic()
+
+    def used_up(self, calls: int) -> str | None:
+        """Why no further model call may start, if none may; `calls` are answered or in flight."""
+        remaining = self.remaining()
+        if self.closed:
+            return "closed"
+        if remaining is not None and remaining <= 0:
+            return "wall_clock"
+        return "turns" if calls >= self._budget.turns else None
+
+    def may_count(self) -> bool:
+        """Take one count of prompt tokens, if there is one left."""
+        self._counts += 1
+        return self._counts <= _COUNTS_PER_TURN * self._budget.turns
+
+    def refuse(self, reason: str) -> None:
+        """Note a request that a budget, or the end of the session, left without a model call."""
+        self.refused[reason] += 1
+        if reason != "closed" and self.budget_hit is None:
+            self.budget_hit = reason

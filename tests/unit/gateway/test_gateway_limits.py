@@ -1,0 +1,151 @@
+"""What a sandbox cannot make the host spend, however large, deep or many its requests are."""
+
+import asyncio
+import io
+import json
+import threading
+from collections.abc import Sequence
+
+import pytest
+from gateway_kit import BASH, TEMPLATE, GatedEngine, encoder, tape, user
+from wires import WIRES, AnthropicWire, Wire, served
+
+from lego_rl.engine.protocol import Sample, Sampling
+from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.session import BudgetSpent, Session
+from lego_rl.gateway.template import ChatTemplate
+from lego_rl.gateway.threads import in_thread
+from lego_rl.gateway.tool_calls import tool_call_parser
+from lego_rl.gateway.tree import Request
+from lego_rl.messages import Message, Tool, ToolCall
+
+START = [Message("system", "Mend code."), user("Mend it.")]
+
+every_wire = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
+
+
+HUGE = "a" * 600_000
+HUGE_BODIES: dict[str, tuple[list[Message], list[Tool]]] = {
+    "text": ([user(HUGE)], []),
+    "argument": ([user("x"), Message("assistant", "", (ToolCall("c", "bash", {"command": HUGE}),)), user("y")], [BASH]),
+    "schema": ([user("x")], [Tool("bash", "", {"x": [HUGE]})]),
+}
+
+
+@pytest.mark.parametrize(("messages", "tools"), HUGE_BODIES.values(), ids=HUGE_BODIES)
+async def test_a_huge_request_does_not_hold_up_the_other_trials(messages: list[Message], tools: list[Tool]) -> None:
+    wire = AnthropicWire()
+    async with served(tape(["Done."])) as hostile, served(tape(["Done."])) as other:
+        slow = asyncio.create_task(hostile.post(wire, wire.body(messages, tools)))
+        await asyncio.sleep(0.1)
+        await other.ask(wire, START)
+        assert not slow.done()
+        assert (await slow).status == 400
+
+
+@every_wire
+async def test_a_body_over_what_the_context_can_hold_is_refused(wire: Wire) -> None:
+    limit = 4 * 2**20 + 64 * 1000
+    async with served(tape(["Done."]), Budget(context_tokens=1000)) as at:
+        body = json.dumps(wire.body(START, ())).encode()
+        assert (await at.client.post(at.url + wire.path, data=io.BytesIO(body.ljust(limit)))).status == 200
+        response = await at.client.post(at.url + wire.path, data=io.BytesIO(body.ljust(limit + 1)))
+        assert response.status == 413
+        assert "error" in await response.json()
+
+
+async def test_a_session_answers_only_so_many_requests_at_once_and_all_in_the_end() -> None:
+    class Crowded(GatedEngine):
+        inside = most = 0
+
+        async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, routes_from: int = 0) -> Sample:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+            if self.inside == 32:
+                self.may_answer.set()
+            sample = await super().generate(prompt_ids, sampling, routes_from=routes_from)
+            self.inside -= 1
+            return sample
+
+    engine, wire = Crowded(), AnthropicWire()
+    engine.inner = tape(["Done."] * 80)
+    async with served(engine) as at:
+        answers = await asyncio.gather(*(at.ask(wire, [*START, user(f"Part {part}.")]) for part in range(80)))
+        assert {answer.content for answer in answers} == {"Done."}
+        assert engine.most == 32
+        assert (await at.close()).accounting.calls == 80
+
+
+class CountingTemplate(ChatTemplate):
+    """Knows how often it was rendered."""
+
+    renders = 0
+
+    def opening(self, messages: Sequence[Message], tools: Sequence[Tool]) -> list[int]:
+        self.renders += 1
+        return super().opening(messages, tools)
+
+    def continuation(self, messages: Sequence[Message], *, after: int) -> list[int]:
+        self.renders += 1
+        return super().continuation(messages, after=after)
+
+
+@pytest.mark.parametrize("spent", ["turns", "wall_clock", "closed"])
+async def test_a_session_whose_budget_is_spent_renders_nothing(spent: str) -> None:
+    template = CountingTemplate(encoder(), TEMPLATE)
+    budget = Budget(turns=1, wall_clock_sec=0.05 if spent == "wall_clock" else 60)
+    engine = tape(["Done."])
+    session = Session(engine, template, tool_call_parser("qwen3_coder"), budget=budget, temperature=1.0, seed=None)
+    request = Request(tuple(START), ())
+    if spent == "closed":
+        session.close()
+    else:
+        await (await session.admit(request)).answer()
+    await asyncio.sleep(0.06 if spent == "wall_clock" else 0)
+    before = template.renders
+    for _ in range(3):
+        assert (await (await session.admit(request)).answer()).sampled_tokens == 0
+        with pytest.raises(BudgetSpent):
+            await session.count(request)
+    assert template.renders == before
+    assert session.close().accounting.refused == {spent: 3, "count": 3}
+
+
+async def test_counts_of_prompt_tokens_are_budgeted() -> None:
+    wire = AnthropicWire()
+    async with served(tape(["Done."]), Budget(turns=1)) as at:
+        posts = [await at.post(wire, wire.body(START, ()), f"{wire.path}/count_tokens") for _ in range(17)]
+        assert [response.status for response in posts] == [200] * 16 + [400]
+        assert "budget" in (await posts[-1].json())["error"]["message"]
+        assert (await at.ask(wire, START)).content == "Done."
+        accounting = (await at.close()).accounting
+        assert accounting.refused == {"count": 1}
+        assert accounting.budget_hit is None
+
+
+async def test_a_client_that_leaves_cannot_start_a_second_thread() -> None:
+    running = most = 0
+    gate = threading.Event()
+
+    def work() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        gate.wait(5)
+        running -= 1
+
+    slot = asyncio.Semaphore(1)
+
+    async def client() -> None:
+        async with slot:
+            await in_thread(work)
+
+    first, second = asyncio.create_task(client()), asyncio.create_task(client())
+    await asyncio.sleep(0.02)
+    first.cancel()
+    await asyncio.sleep(0.02)
+    assert not first.done()
+    gate.set()
+    await asyncio.wait({first, second})
+    assert first.cancelled()
+    assert most == 1
