@@ -20,7 +20,8 @@ class Ledger:
 
     Attributes:
         refused: Requests that were answered without a model call: reason → requests.
-        budget_hit: Which budget ended the session, if one did.
+        budget_hit: Which budget ended the session, if one did: no call that began after it was hit was answered. So a
+            harness whose prompt overflowed, and that went on with a shorter one, was not ended.
         closed: Whether the session is over, so that nothing is allowed any more.
     """
 
@@ -31,6 +32,7 @@ class Ledger:
         self._budget = budget
         self._deadline: float | None = None
         self._counts = 0
+        self._hit_before = 0
 
     def start_clock(self) -> None:
         """The first request came; later ones change nothing."""
@@ -55,8 +57,20 @@ class Ledger:
         self._counts += 1
         return self._counts <= _COUNTS_PER_TURN * self._budget.turns
 
-    def refuse(self, reason: str) -> None:
-        """Note a request that a budget, or the end of the session, left without a model call."""
+    def refuse(self, reason: str, call: int) -> None:
+        """Note a request that a budget, or the end of the session, left without a model call.
+
+        Args:
+            reason: Which budget it was.
+            call: The number that the next model call will have.
+        """
         self.refused[reason] += 1
-        if reason != "closed" and self.budget_hit is None:
+        # A prompt that did not fit is an end only if nothing follows; what else is used up, stays so.
+        if reason != "closed" and self.budget_hit in (None, "context"):
             self.budget_hit = reason
+            self._hit_before = call
+
+    def answered(self, call: int) -> None:
+        """The policy answered a call: a budget that was hit before it began did not end the session."""
+        if call >= self._hit_before:
+            self.budget_hit = None

@@ -126,7 +126,7 @@ class Session:
             return self._refusal(used_up, known)
         exchange = Exchange(known + len(context_ids))
         if exchange.prompt_tokens >= self.budget.context_tokens:
-            self._ledger.refuse("context")
+            self._ledger.refuse("context", self._tree.begun)
             raise ContextOverflow(exchange.prompt_tokens, self.budget.context_tokens)
         call = self._tree.begin(position, context_ids)
         task = asyncio.ensure_future(self._answer(call, position, request, exchange))
@@ -186,7 +186,7 @@ class Session:
 
     async def _farewell(self, reason: str, exchange: Exchange) -> Answer:
         """A plain last turn: every harness takes an answer without a tool call as the end of its run."""
-        self._ledger.refuse(reason)
+        self._ledger.refuse(reason, self._tree.begun)
         return Answer(Message("assistant", _FAREWELL), False, exchange.prompt_tokens, 0)
 
     async def _answer(self, call: Call, position: Position, request: Request, exchange: Exchange) -> Answer:
@@ -228,6 +228,7 @@ class Session:
             in_reasoning=self._template.opens_reasoning,
         )
         self._tree.read(call, turn)
+        self._ledger.answered(call.index)
         if isinstance(self.failure, EngineError):
             self.failure = None
         return Answer(turn.message, sample.finish_reason == "length", len(prompt_ids), len(sample.token_ids))

@@ -108,7 +108,7 @@ class Accounting:
         trainable_tokens: Tokens with mask 1 in some segment.
         excluded: Why sampled tokens are not trainable: reason → tokens. Sums to sampled - trainable.
         tool_parse_faults: Calls in which a tool call could not be parsed.
-        budget_hit: Which budget ended the session, if one did.
+        budget_hit: Which budget ended the session, if one did; not one after which the policy answered again.
         refused: Requests that were answered without a model call: reason → requests.
     """
 

@@ -154,7 +154,8 @@ class TokenTree:
     def __init__(self) -> None:
         self._roots: list[Call] = []
         self._by_anchor: defaultdict[str, list[Call]] = defaultdict(list)
-        self._begun = 0
+        self.begun = 0
+        """Calls that were begun, and the index of the next."""
         self.calls: list[Call] = []
         """Answered calls, in the order of their start."""
 
@@ -182,8 +183,8 @@ class TokenTree:
         """Add the call of a request; `finish` and `read`, or `discard`, have to follow."""
         parent = position.parent
         prompt_length = (parent.length if parent else 0) + len(context_ids)
-        call = Call(self._begun, parent, position.request, context_ids, prompt_length)
-        self._begun += 1
+        call = Call(self.begun, parent, position.request, context_ids, prompt_length)
+        self.begun += 1
         self._siblings(parent).append(call)
         return call
 

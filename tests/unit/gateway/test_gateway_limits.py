@@ -7,12 +7,15 @@ import threading
 from collections.abc import Sequence
 
 import pytest
-from gateway_kit import BASH, TEMPLATE, GatedEngine, encoder, tape, user
+from gateway_kit import BASH, TEMPLATE, GatedEngine, chat_template, encoder, spell, tape, user
+from hypothesis import given
+from hypothesis import strategies as st
 from wires import WIRES, AnthropicWire, Wire, served
 
-from lego_rl.engine.protocol import Sample, Sampling
+from lego_rl.engine.protocol import EngineError, Sample, Sampling
+from lego_rl.engine.scripted import Reply, ScriptedEngine
 from lego_rl.gateway.budget import Budget
-from lego_rl.gateway.session import BudgetSpent, Session
+from lego_rl.gateway.session import BudgetSpent, ContextOverflow, Session
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.threads import in_thread
 from lego_rl.gateway.tool_calls import tool_call_parser
@@ -149,3 +152,67 @@ async def test_a_client_that_leaves_cannot_start_a_second_thread() -> None:
     await asyncio.wait({first, second})
     assert first.cancelled()
     assert most == 1
+
+
+@every_wire
+async def test_an_overflow_after_which_the_harness_goes_on_did_not_end_the_session(wire: Wire) -> None:
+    long = [*START, user("word " * 400)]
+    async with served(tape(["Done."] * 2), Budget(context_tokens=300, turns=2)) as at:
+        assert (await at.post(wire, wire.body(long, ()))).status == 400
+        await at.ask(wire, START, ())  # the harness compacted
+        await at.ask(wire, [*START, user("More.")], ())
+        accounting = (await at.close()).accounting
+        assert accounting.refused == {"context": 1}
+        assert accounting.budget_hit is None
+
+
+# What a harness does in turn: a prompt that fits, or not; and an engine that answers, or fails for now.
+STEPS = st.lists(st.sampled_from(["fits", "overflows", "engine fails"]), max_size=8)
+
+
+@given(STEPS, st.integers(1, 4))
+def test_a_budget_was_hit_only_if_nothing_was_answered_after_it(steps: list[str], turns: int) -> None:
+    def script(prompt: tuple[int, ...], sampling: Sampling) -> Reply:
+        if failing:
+            raise EngineError("node down")
+        return Reply(spell("Done."))
+
+    engine = ScriptedEngine(script)
+    budget = Budget(turns=turns, context_tokens=300)
+    session = Session(engine, chat_template(), tool_call_parser("qwen3_coder"), budget=budget, temperature=1.0, seed=0)
+    failing, ended, answered = False, None, 0
+
+    async def ask(index: int, text: str) -> int:
+        exchange = await session.admit(Request((user(f"{index} {text}"),), ()))
+        return (await exchange.answer()).sampled_tokens
+
+    async def go() -> None:
+        nonlocal failing, ended, answered
+        for index, step in enumerate(steps):
+            failing = step == "engine fails"
+            spent = answered == turns
+            try:
+                sampled = await ask(index, "word " * 400 if step == "overflows" else "")
+            except ContextOverflow:
+                ended = "context"
+            except EngineError:
+                pass
+            else:
+                assert (sampled == 0) == spent
+                answered += not spent
+                ended = "turns" if spent else None
+
+    asyncio.run(go())
+    assert session.close().accounting.budget_hit == ended
+
+
+async def test_an_answer_to_an_earlier_call_does_not_make_up_for_a_budget() -> None:
+    engine, wire = GatedEngine(), AnthropicWire()
+    async with served(engine, Budget(turns=1)) as at:
+        first = asyncio.create_task(at.ask(wire, START))
+        await engine.started.wait()
+        await at.ask(wire, [*START, user("Another.")])
+        engine.may_answer.set()
+        await first
+        accounting = (await at.close()).accounting
+        assert (accounting.calls, accounting.budget_hit) == (1, "turns")
