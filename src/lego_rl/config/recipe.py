@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from lego_rl.evaluate.heldout import EvaluateSettings
 from lego_rl.harness.base import OptionValue
-from lego_rl.rollout.harbor_trial import SandboxSettings
+from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.settings import Settings
 from lego_rl.train.settings import TrainSettings
 

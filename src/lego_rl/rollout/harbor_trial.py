@@ -14,7 +14,6 @@ from harbor.models.trial.config import AgentConfig, EnvironmentConfig, TaskConfi
 from harbor.models.trial.result import TimingInfo, TrialResult
 from harbor.trial.errors import AgentSetupTimeoutError, EnvironmentStartTimeoutError
 from harbor.trial.trial import Trial
-from pydantic import Field
 
 from lego_rl import errors
 from lego_rl.errors import LegoError
@@ -23,29 +22,15 @@ from lego_rl.rollout.spec import Grading, TrialSpec
 from lego_rl.sandbox.box import TransferError
 from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
 from lego_rl.sandbox.grading import GradingStartError
+from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.verdict import Patch, Verdict
 from lego_rl.sandbox.verifier import LIMITS_FILE, PATCH_FILE, VERDICT_FILE
-from lego_rl.settings import Settings
 
 GRACE_SECONDS = 120.0
 """How much later than ours Harbor's own limits are: they only end a phase that hangs in Harbor itself."""
 
-
-class SandboxSettings(Settings):
-    """What every sandbox of a run is given; a task's own memory and disk limits come first."""
-
-    rootfs: Path | None = None
-    """Folder of an unpacked image to use as the root file system; the host's own programs, read-only, if unset."""
-    state: Path | None = None
-    """Folder for prepared work trees and running sandboxes; the user's cache folder if unset."""
-    processes: int | None = Field(default=None, ge=16)
-    """Most processes and threads of one sandbox."""
-    disk_mb: int | None = Field(default=None, ge=1)
-    """Most that a trial may change in its work tree, in MiB."""
-    scratch_mb: int | None = Field(default=None, ge=1)
-    """Size of each temporary file system, in MiB."""
-    grading_sec: float = Field(default=120.0, gt=0)
-    """Seconds that a task's tests may take; tests that take longer have not passed."""
+VERIFIER_GRACE_FACTOR = 4.0
+"""The same for grading, whose limit is the task's own: Harbor's is this many times as long."""
 
 
 _FORESEEN = {
@@ -123,10 +108,10 @@ def trial_config(
         ),
         verifier=VerifierConfig(
             import_path="lego_rl.sandbox.verifier:FreshVerifier",
-            kwargs={"grading_sec": sandbox.grading_sec},
-            override_timeout_sec=sandbox.grading_sec + GRACE_SECONDS,
+            kwargs={"grading_sec": sandbox.grading_sec, "share_of_timeout": 1.0},
             disable=spec.grading is Grading.NONE,
         ),
+        verifier_timeout_multiplier=VERIFIER_GRACE_FACTOR,
     )
 
 

@@ -25,7 +25,6 @@ from lego_rl.rollout.faults import classify, reward_of
 from lego_rl.rollout.harbor_trial import (
     Failure,
     Grades,
-    SandboxSettings,
     UnreadableGradesError,
     read_grades,
     run_harbor,
@@ -37,6 +36,7 @@ from lego_rl.rollout.outcome import EngineSeconds, Outcome, PhaseSeconds, TrialR
 from lego_rl.rollout.shortage import host_shortage
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import RunDirectory, TrialStore
+from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
 from lego_rl.tasks.task import Task
 

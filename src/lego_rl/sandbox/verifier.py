@@ -18,7 +18,7 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox.codec import patch_to_json, verdict_to_json
 from lego_rl.sandbox.diff import diff
 from lego_rl.sandbox.environment import BubblewrapEnvironment
-from lego_rl.sandbox.grading import GRADING_SECONDS, grade
+from lego_rl.sandbox.grading import grade
 from lego_rl.tasks.task import Task
 
 PATCH_FILE = "patch.json"
@@ -31,13 +31,22 @@ class FreshVerifier(BaseVerifier):  # type: ignore[misc]  # Harbor has no types
     """Kill, snapshot, diff, grade in a fresh sandbox; the patch and the verdict go to the trial's verifier folder.
 
     Args:
-        grading_sec: Seconds for the test command (Harbor's ``VerifierConfig.kwargs``); no more than `SHARE_OF_TIMEOUT`
-            of the task's verifier timeout, so that slow code is a 0 and never Harbor's timeout.
+        grading_sec: Caps the seconds of the test command (Harbor's ``VerifierConfig.kwargs``).
+        share_of_timeout: How much of the task's verifier timeout the test command may take. Slow code must be a 0 and
+            never Harbor's timeout, so all of it only where Harbor's is later (``verifier_timeout_multiplier``).
     """
 
-    def __init__(self, *args: Any, grading_sec: float = GRADING_SECONDS, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        grading_sec: float | None = None,
+        share_of_timeout: float = SHARE_OF_TIMEOUT,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self._grading_sec = grading_sec
+        allowed: float = share_of_timeout * self.task.config.verifier.timeout_sec
+        self.grading_sec = allowed if grading_sec is None else min(grading_sec, allowed)
+        """Seconds that the test command gets."""
 
     @override
     async def verify(self) -> VerifierResult:
@@ -60,7 +69,7 @@ class FreshVerifier(BaseVerifier):  # type: ignore[misc]  # Harbor has no types
             environment.toolchain,
             limits=environment.limits,
             state=environment.state,
-            timeout_sec=min(self._grading_sec, SHARE_OF_TIMEOUT * self.task.config.verifier.timeout_sec),
+            timeout_sec=self.grading_sec,
         )
         (folder / VERDICT_FILE).write_text(verdict_to_json(verdict))
         return VerifierResult(rewards={"reward": verdict.reward})

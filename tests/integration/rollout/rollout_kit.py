@@ -12,10 +12,10 @@ from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.harness import registry
-from lego_rl.rollout.harbor_trial import SandboxSettings
 from lego_rl.rollout.spec import Grading, HarnessChoice, TrialSpec
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.rollout.trial import Runtime, Scratch
+from lego_rl.sandbox.settings import SandboxSettings
 
 POLICY = Path(__file__).parents[3] / "src" / "lego_rl" / "policies" / "demo"
 HARNESS = HarnessChoice("claude-code", {"bare": True})
