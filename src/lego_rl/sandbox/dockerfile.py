@@ -11,6 +11,9 @@ from pathlib import Path, PurePosixPath
 
 from lego_rl.errors import SandboxError
 
+EXPANDED = ("WORKDIR", "ENV", "COPY")
+"""Instructions understood here in which Docker expands variables."""
+
 
 @dataclass
 class Recipe:
@@ -32,7 +35,7 @@ def read_dockerfile(path: Path) -> Recipe:
     """Read `path`.
 
     Raises:
-        SandboxError: It holds an instruction or a form that needs an image build.
+        SandboxError: It holds an instruction or a form that needs an image build, or a variable.
     """
     recipe = Recipe()
     text = re.sub(r"\\\n", " ", path.read_text(encoding="utf-8"))
@@ -40,6 +43,9 @@ def read_dockerfile(path: Path) -> Recipe:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         instruction, _, argument = line.strip().partition(" ")
+        if "$" in argument and instruction.upper() in EXPANDED:
+            # What it stands for may come from the base image's environment, which is not known here.
+            raise SandboxError(f"{path}: {line.strip()} uses a variable, which is not expanded", "write the value out")
         _apply(recipe, instruction.upper(), argument.strip(), path)
     return recipe
 

@@ -12,11 +12,20 @@ from lego_rl.sandbox.mounts import read_only
 from lego_rl.sandbox.state import State
 
 
-@pytest.mark.parametrize("line", ["RUN pip install x", "COPY a b c", "COPY --from=x a b", "ADD a b", "USER me", "ENV"])
+@pytest.mark.parametrize("line", ["RUN pip install $X", "COPY a b c", "COPY --from=x a b", "ADD a b", "USER me", "ENV"])
 def test_dockerfile_that_needs_a_build(tmp_path: Path, line: str) -> None:
     (tmp_path / "Dockerfile").write_text(f"FROM x\n# a comment\n{line}\n")
-    with pytest.raises(SandboxError, match=line.split(maxsplit=1)[0]):
+    with pytest.raises(SandboxError, match=rf"{line.split(maxsplit=1)[0]} .*(build|not supported|without)"):
         read_dockerfile(tmp_path / "Dockerfile")
+
+
+@pytest.mark.parametrize("line", ["ENV PATH=/x:$PATH", "ENV A ${B}", "WORKDIR $HOME", "COPY $SOURCE/ ."])
+def test_a_variable_is_refused_not_taken_literally(tmp_path: Path, line: str) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM $BASE\n{line}\n")
+    with pytest.raises(SandboxError, match="uses a variable") as caught:
+        read_dockerfile(tmp_path / "Dockerfile")
+    assert line in caught.value.problem
+    assert caught.value.fix == "write the value out"
 
 
 def test_dockerfile_subset(tmp_path: Path) -> None:
