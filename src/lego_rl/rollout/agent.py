@@ -21,6 +21,7 @@ from lego_rl.harness.base import Endpoint, Harness, HarnessBundle
 from lego_rl.rollout.live import reach
 from lego_rl.sandbox.box import Completed
 from lego_rl.sandbox.environment import BubblewrapEnvironment
+from lego_rl.sandbox.limits import LimitReport
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.rootfs import HOME
 
@@ -49,6 +50,7 @@ class Work:
         bundle: The installed harness.
         model: Model name that the harness sends.
         sandbox_started: Whether a sandbox stood in which the harness could be set up.
+        limits: What enforces the sandbox's limits.
         began: Whether the harness was started.
         completed: How the harness ended.
         trajectory: What the session captured, once it is closed.
@@ -61,6 +63,7 @@ class Work:
     bundle: HarnessBundle
     model: str
     sandbox_started: bool = False
+    limits: LimitReport | None = None
     began: bool = False
     completed: Completed | None = None
     trajectory: Trajectory | None = None
@@ -120,7 +123,9 @@ class HarnessAgent(BaseAgent):  # type: ignore[misc]  # Harbor has no types
     @override
     async def setup(self, environment: BaseEnvironment) -> None:
         self._work.sandbox_started = True
-        await self._work.listen(_bubblewrap(environment))
+        sandbox = _bubblewrap(environment)
+        self._work.limits = sandbox.limit_report
+        await self._work.listen(sandbox)
 
     @override
     async def run(self, instruction: str, environment: BaseEnvironment, context: AgentContext) -> None:

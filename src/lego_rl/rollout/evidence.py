@@ -54,7 +54,7 @@ def detail_of(row: Row, host: HostEvidence, work: Work, grades: Grades, failure:
         parts.append(host.shortage)
     if failure is not None:
         parts.append(f"{failure.kind}: {failure.message}")
-    hits = [name for name, count in (grades.limit_hits or {}).items() if count]
+    hits = [name for name, count in vars(grades.limit_hits).items() if count] if grades.limit_hits is not None else []
     if hits:
         parts.append(f"it ran into its limit of {', '.join(hits)}")
     line = " ".join(": ".join(parts).split())

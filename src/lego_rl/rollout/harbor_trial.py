@@ -14,6 +14,7 @@ from harbor.models.trial.config import AgentConfig, EnvironmentConfig, TaskConfi
 from harbor.models.trial.result import TimingInfo, TrialResult
 from harbor.trial.errors import AgentSetupTimeoutError, EnvironmentStartTimeoutError
 from harbor.trial.trial import Trial
+from pydantic import TypeAdapter
 
 from lego_rl import errors
 from lego_rl.errors import LegoError
@@ -22,6 +23,7 @@ from lego_rl.rollout.spec import Grading, TrialSpec
 from lego_rl.sandbox.box import TransferError
 from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
 from lego_rl.sandbox.grading import GradingStartError
+from lego_rl.sandbox.limits import LimitHits
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.verdict import Patch, Verdict
 from lego_rl.sandbox.verifier import LIMITS_FILE, PATCH_FILE, VERDICT_FILE
@@ -32,7 +34,7 @@ GRACE_SECONDS = 120.0
 VERIFIER_GRACE_FACTOR = 4.0
 """The same for grading, whose limit is the task's own: Harbor's is this many times as long."""
 
-
+_LIMIT_HITS = TypeAdapter(LimitHits)
 _FORESEEN = {
     error.__name__ for error in (TransferError, GradingStartError, EnvironmentStartTimeoutError, AgentSetupTimeoutError)
 }
@@ -71,12 +73,12 @@ class Grades:
     Attributes:
         patch: The agent's change, if the trial came to a snapshot.
         verdict: What the tests say, if it came to grading.
-        limit_hits: Limit → how often the sandbox ran into it.
+        limit_hits: Which of its limits the sandbox ran into.
     """
 
     patch: Patch | None = None
     verdict: Verdict | None = None
-    limit_hits: dict[str, int] | None = None
+    limit_hits: LimitHits | None = None
 
 
 def trial_config(
@@ -142,9 +144,7 @@ def _read_grades(folder: Path) -> Grades:
     return Grades(
         patch=patch_from_json(patch.read_text()) if patch.exists() else None,
         verdict=verdict_from_json(verdict.read_text()) if verdict.exists() else None,
-        limit_hits={name: int(count) for name, count in json.loads(limits.read_text())["hits"].items()}
-        if limits.exists()
-        else None,
+        limit_hits=_LIMIT_HITS.validate_python(json.loads(limits.read_text())["hits"]) if limits.exists() else None,
     )
 
 

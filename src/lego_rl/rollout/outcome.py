@@ -6,6 +6,7 @@ from typing import Literal
 from lego_rl.gateway.trajectory import Accounting, Trajectory
 from lego_rl.rollout.faults import FAULT_TABLE, Ended, unrecordable
 from lego_rl.rollout.spec import TrialSpec
+from lego_rl.sandbox.limits import LimitHits, LimitReport
 from lego_rl.sandbox.verdict import Patch, Verdict
 
 type Reward = Literal[0, 1]
@@ -88,6 +89,8 @@ class TrialRecord:
         logs: Name → text for people: the tails of the harness's output and the like. Nothing is ever decided by them.
         harness_version: Exact version of the harness that was run.
         tries: How many times the trial was run, this one included.
+        limits: What enforced the sandbox's limits; ``None`` where no sandbox came to stand.
+        limit_hits: Which of them the sandbox ran into; ``None`` where the trial did not come to its snapshot.
     """
 
     spec: TrialSpec
@@ -99,6 +102,8 @@ class TrialRecord:
     logs: dict[str, str] = field(default_factory=dict)
     harness_version: str = ""
     tries: int = 1
+    limits: LimitReport | None = None
+    limit_hits: LimitHits | None = None
 
     def without_content(self, problem: str) -> "TrialRecord":
         """What is kept where an agent's words or files make the record impossible to write: nothing that it chose.

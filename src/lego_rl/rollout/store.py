@@ -5,7 +5,7 @@ crash leaves either the whole record or nothing under that name. Any summary of 
 
     recipe.toml              the resolved recipe
     journal                  what happened, in order (`rollout.journal`)
-    trials/<id>/             outcome.json   specification, outcome, seconds, accounting
+    trials/<id>/             outcome.json   specification, outcome, seconds, accounting, limits
                              verdict.json   status of every test, where the change was graded
                              patch.json     the agent's change (`sandbox.codec`)
                              trajectory.json, tokens.npz   what the gateway wrote down (`gateway.store`)
@@ -32,6 +32,7 @@ from lego_rl.rollout.journal import sync_folder
 from lego_rl.rollout.outcome import Outcome, PhaseSeconds, TrialRecord
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.sandbox.codec import patch_from_json, patch_to_json, verdict_from_json, verdict_to_json
+from lego_rl.sandbox.limits import LimitHits, LimitReport
 
 _PENDING = ".pending-"
 _CONTENT_ERRORS = (ValueError, TypeError, KeyError, RecursionError, LegoError)
@@ -116,6 +117,8 @@ class _OutcomeFile:
     has_verdict: bool
     has_patch: bool
     has_trajectory: bool
+    limits: LimitReport | None = None
+    limit_hits: LimitHits | None = None
 
 
 _OUTCOME = TypeAdapter(_OutcomeFile)
@@ -232,6 +235,8 @@ def _write(record: TrialRecord, folder: Path) -> None:
         has_verdict=verdict is not None,
         has_patch=record.patch is not None,
         has_trajectory=record.trajectory is not None,
+        limits=record.limits,
+        limit_hits=record.limit_hits,
     )
     _write_json(_OUTCOME, content, folder / "outcome.json")
 
@@ -254,6 +259,8 @@ def _read(folder: Path) -> TrialRecord:
         logs=logs,
         harness_version=content.harness_version,
         tries=content.tries,
+        limits=content.limits,
+        limit_hits=content.limit_hits,
     )
 
 

@@ -206,6 +206,8 @@ def _record(
         patch=grades.patch,
         logs=logs,
         harness_version=work.bundle.version,
+        limits=work.limits,
+        limit_hits=grades.limit_hits,
     )
 
 

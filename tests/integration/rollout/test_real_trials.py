@@ -21,6 +21,7 @@ from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.runner import run_trials
 from lego_rl.rollout.spec import Grading, TrialSpec
 from lego_rl.rollout.trial import Runtime
+from lego_rl.sandbox.limits import LimitHits
 
 ENDS = {
     "the fixer": (Ended.FINISHED, 1),
@@ -70,6 +71,13 @@ def test_each_part_ends_in_its_row_with_its_reward(played: Records, part: str) -
     assert (outcome.ended, outcome.reward) == ENDS[part], outcome.detail
     assert outcome.verdict is not None
     assert outcome.verdict.reward == outcome.reward
+
+
+def test_what_held_the_limits_is_recorded(played: Records) -> None:
+    for record in played.values():
+        assert record.limits is not None
+        assert record.limit_hits is not None
+    assert played["the hog"].limit_hits == LimitHits(disk=True)
 
 
 def test_the_patch_is_the_change_and_nothing_else(played: Records) -> None:

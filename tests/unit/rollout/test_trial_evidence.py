@@ -27,6 +27,7 @@ from lego_rl.rollout.spec import Grading
 from lego_rl.rollout.trial import grades_of
 from lego_rl.sandbox.box import Completed
 from lego_rl.sandbox.codec import patch_to_json, verdict_to_json
+from lego_rl.sandbox.limits import LimitHits
 from lego_rl.sandbox.verdict import Change, Patch, Verdict
 
 POLICY = Path(__file__).parents[3] / "src" / "lego_rl" / "policies" / "demo"
@@ -150,7 +151,7 @@ def test_how_the_harness_ended_is_read_from_the_host_alone() -> None:
 @given(
     kind=st.text(max_size=12) | st.sampled_from(["SandboxError", "OSError", "KeyError", "VerifierTimeoutError"]),
     message=st.text(max_size=1000),
-    grades=st.sampled_from([Grades(), PATCH, GRADED, Grades(Patch(), Verdict(0), {"memory": 3, "disk": 0})]),
+    grades=st.sampled_from([Grades(), PATCH, GRADED, Grades(Patch(), Verdict(0), LimitHits(memory=3))]),
 )
 def test_no_failure_after_the_start_masks_a_trial_unless_the_grading_sandbox_could_not_be_built(
     kind: str, message: str, grades: Grades
@@ -171,7 +172,7 @@ DONE = worked()
 
 
 def test_the_detail_names_the_limits_that_were_hit() -> None:
-    grades = Grades(Patch(), Verdict(0), {"memory": 2, "processes": 0, "disk": 1})
+    grades = Grades(Patch(), Verdict(0), LimitHits(memory=2, disk=True))
     host = host_evidence(DONE, grades, None, None)
     row = classify(host, conduct_of(DONE, grades, None, Grading.FRESH))
     assert detail_of(row, host, DONE, grades, None).endswith("it ran into its limit of memory, disk")
@@ -206,7 +207,7 @@ def test_what_the_verifier_wrote_is_read(tmp_path: Path) -> None:
     for file, content in CONTENT.items():
         (tmp_path / "verifier" / file).write_text(content)
     grades, problem = grades_of(tmp_path, None)
-    assert (grades.verdict, grades.limit_hits, problem) == (Verdict(1, {"t": "passed"}), {"memory": 2}, None)
+    assert (grades.verdict, grades.limit_hits, problem) == (Verdict(1, {"t": "passed"}), LimitHits(memory=2), None)
 
 
 @pytest.mark.parametrize("kind", ["OSError", "SandboxError", "GradingStartError", "UnreadableGradesError"])

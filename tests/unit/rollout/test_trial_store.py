@@ -1,6 +1,7 @@
 """The store: a record is on the disk whole or not at all, and comes back as it was."""
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.outcome import EngineSeconds, Outcome, PhaseSeconds, TrialRecord
 from lego_rl.rollout.spec import HarnessChoice, TrialSpec
 from lego_rl.rollout.store import RunDirectory, TrialStore
+from lego_rl.sandbox.limits import LimitHits, LimitReport
 from lego_rl.sandbox.verdict import Change, Patch, Verdict
 
 SPEC = TrialSpec(
@@ -74,6 +76,8 @@ def full() -> TrialRecord:
         logs={"harness.stdout": "line\nline é\n", "harness.stderr": ""},
         harness_version="2.1.332",
         tries=3,
+        limits=LimitReport("cgroup-v2", "rlimit"),
+        limit_hits=LimitHits(memory=2, disk=True),
     )
 
 
@@ -105,6 +109,13 @@ def assert_same(one: object, other: object) -> None:
 def test_a_record_comes_back_as_it_was(store: TrialStore, record: TrialRecord) -> None:
     store.save(record)
     assert_same(store.load(SPEC.id), record)
+
+
+def test_what_held_the_limits_is_in_the_outcome_file(store: TrialStore) -> None:
+    store.save(full())
+    outcome = json.loads((store.path / SPEC.id / "outcome.json").read_text())
+    assert outcome["limits"] == {"memory": "cgroup-v2", "processes": "rlimit"}
+    assert outcome["limit_hits"] == {"memory": 2, "processes": 0, "disk": True}
 
 
 def test_the_folder_holds_the_files_of_the_contract(store: TrialStore) -> None:
