@@ -24,7 +24,7 @@ from lego_rl.config.load import dump
 from lego_rl.config.sft_recipe import DemonstrationsSection, SftPolicySection, SftRecipe, SftRunSection
 from lego_rl.gateway.encoding import Encoder
 from lego_rl.gateway.trajectory import Segment
-from lego_rl.train.metrics_log import Figure, read_rows
+from lego_rl.rollout.metrics_file import Figure, read_rows
 from lego_rl.train.sft import POLICY, SftMetrics, run_sft
 from lego_rl.train.sft_settings import SftSettings
 from warm_start.capture import POLICY as SHIPPED

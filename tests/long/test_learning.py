@@ -75,7 +75,7 @@ def test_a_policy_that_sees_no_tool_result_solves_nothing(tmp_path: Path, capsys
 
 def test_replay_keeps_a_bfloat16_engine_faithful(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same two steps with and without replay, engine in bfloat16, trainer in float32."""
-    from lego_rl.train.metrics_log import read_rows
+    from lego_rl.rollout.metrics_file import read_rows
 
     found = {}
     for routing in ("replay", "own"):

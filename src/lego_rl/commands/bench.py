@@ -14,9 +14,9 @@ from lego_rl.commands.assemble import batch_shape, load_tasks, loop_parts
 from lego_rl.commands.progress import ConsoleProgress
 from lego_rl.config.load import read
 from lego_rl.config.recipe import Recipe
+from lego_rl.rollout.metrics_file import Figure, read_rows
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.train.loop import Loop
-from lego_rl.train.metrics_log import Figure, read_rows
 
 
 def loop(path: Path, overrides: Sequence[str]) -> None:

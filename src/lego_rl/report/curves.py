@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from lego_rl.evaluate.heldout import Score
 from lego_rl.report.charts import Chart, ErrorBar, Linear, Logarithmic, Series, line_chart, stacked_bars
-from lego_rl.report.files import Row
 from lego_rl.report.intervals import wilson
 from lego_rl.report.summary import Summary
+from lego_rl.rollout.metrics_file import Row
 
 _BLUE, _ORANGE, _GREEN, _PINK, _GREY = range(5)
 

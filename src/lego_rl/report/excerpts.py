@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lego_rl.report.files import AFTER, BEFORE, RunFiles, Trial
+from lego_rl.report.files import RunFiles, Trial
 from lego_rl.report.plain_text import Text, cut, plain
+from lego_rl.rollout.labels import AFTER, BEFORE
 
 MOST_TURNS = 40
 """Kept of one trial."""

@@ -12,17 +12,12 @@ from pydantic import TypeAdapter, ValidationError
 from lego_rl.errors import RunError
 from lego_rl.gateway.trajectory import Accounting
 from lego_rl.rollout.journal import Entry, read_journal
+from lego_rl.rollout.metrics_file import Row, checkpoints_in, finished_rows, read_rows
 from lego_rl.rollout.outcome import Outcome, PhaseSeconds
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
 from lego_rl.sandbox.verdict import Patch, Verdict
-
-BEFORE, AFTER, TRAIN = "heldout/before", "heldout/after", "train/"
-"""Labels of the trials of the two held-out evaluations, and how those of training steps begin."""
-
-type Row = dict[str, float | int | str | None]
-"""One line of ``metrics.jsonl``: figure → value, ``None`` where it is not defined."""
 
 
 @dataclass(frozen=True)
@@ -91,16 +86,10 @@ class RunFiles:
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
-        """The metrics, step by step; a last line that a killed run tore is left out."""
-        if not self.directory.metrics.is_file():
-            return ()
-        rows: list[Row] = []
-        for line in self.directory.metrics.read_text(encoding="utf-8").splitlines():
-            try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:
-                break
-        return tuple(rows)
+        """The metrics of every finished step. A kill between a step's row and its checkpoint leaves a row too many: a
+        resumed run does that step again."""
+        checkpoints = checkpoints_in(self.directory.checkpoints)
+        return tuple(finished_rows(read_rows(self.directory.metrics), checkpoints[-1][0] if checkpoints else 0))
 
     @cached_property
     def journal(self) -> tuple[Entry, ...]:

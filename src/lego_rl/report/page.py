@@ -8,11 +8,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from lego_rl.evaluate.heldout import Score
 from lego_rl.report.curves import charts
 from lego_rl.report.excerpts import compare
-from lego_rl.report.files import AFTER, BEFORE, TRAIN, RunFiles
+from lego_rl.report.files import RunFiles
 from lego_rl.report.intervals import wilson
 from lego_rl.report.plain_text import cut, plain
 from lego_rl.report.summary import UNSEEN, Summary
 from lego_rl.rollout.faults import FAULT_TABLE
+from lego_rl.rollout.labels import AFTER, BEFORE, TRAIN
 
 _GREY, _BLUE = 4, 0
 _TABLE_LEFT, _TABLE_WIDTH = 8, 204

@@ -10,8 +10,10 @@ from dataclasses import asdict, dataclass
 
 from lego_rl.evaluate.heldout import Score, score
 from lego_rl.report.clock import active_seconds
-from lego_rl.report.files import AFTER, BEFORE, TRAIN, Row, RunFiles, Trial
+from lego_rl.report.files import RunFiles, Trial
 from lego_rl.report.intervals import Rise, rise_of
+from lego_rl.rollout.labels import AFTER, BEFORE, TRAIN
+from lego_rl.rollout.metrics_file import Row
 
 UNSEEN = "unseen"
 """Split of the families that are evaluated and never trained on; their rates are kept apart."""
@@ -44,7 +46,7 @@ class Summary:
         families: Every evaluated family.
         families_risen: Families that were trained on and whose rate rose.
         families_trained: Families that were trained on.
-        steps: Finished training steps.
+        steps: Finished training steps: those whose checkpoint was written.
         pearson_min: Smallest correlation of the engine's and the trainer's log-probs; ``None`` before a first step.
         mean_abs_max: Largest mean difference of the two, in nats.
         delivered_fraction_min: Smallest share of sampled tokens that could be trained on.

@@ -4,12 +4,11 @@ Invariant: a checkpoint directory that has its final name is complete (it is wri
 latest one is never removed.
 """
 
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-_NAME = re.compile(r"step-(\d{4,})\Z")
+from lego_rl.rollout.metrics_file import checkpoints_in
 
 
 class Checkpoints:
@@ -26,7 +25,7 @@ class Checkpoints:
 
     def latest(self) -> tuple[int, Path] | None:
         """Finished steps and folder of the newest checkpoint, if there is one."""
-        found = self._all()
+        found = checkpoints_in(self._root)
         return found[-1] if found else None
 
     def save(self, steps: int, write: Callable[[Path], None]) -> Path:
@@ -43,12 +42,6 @@ class Checkpoints:
         staging.mkdir(parents=True)
         write(staging)
         staging.rename(final)
-        for _, old in self._all()[: -self._keep]:
+        for _, old in checkpoints_in(self._root)[: -self._keep]:
             shutil.rmtree(old)
         return final
-
-    def _all(self) -> list[tuple[int, Path]]:
-        if not self._root.is_dir():
-            return []
-        matches = ((_NAME.match(path.name), path) for path in self._root.iterdir())
-        return sorted((int(match[1]), path) for match, path in matches if match)

@@ -16,6 +16,7 @@ from torch import Tensor
 from lego_rl.engine.audit import Reconciliation, TrainedTokens
 from lego_rl.errors import FidelityError
 from lego_rl.evaluate.heldout import EvaluateSettings, Score, score
+from lego_rl.rollout.labels import AFTER, BEFORE, train_label
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.tasks.task import Task
@@ -27,9 +28,6 @@ from lego_rl.train.rollout_figures import rollout_figures
 from lego_rl.train.schedule import tasks_of_step
 from lego_rl.train.step_metrics import StepMetrics
 from lego_rl.train.trainer import BatchShape, Trainer
-
-BEFORE, AFTER = "heldout/before", "heldout/after"
-"""Labels of the trials of the two evaluations."""
 
 
 class ServedEngine(Protocol):
@@ -203,7 +201,7 @@ class Loop:
         """Roll out, check, update, save, push."""
         parts, started = self._parts, time.perf_counter()
         tasks = tasks_of_step(self._tasks.train, step, self._shape.prompts, self._seed)
-        label = f"train/step-{step:04d}"
+        label = train_label(step)
         records = await parts.rollouts(
             parts.specs(tasks, label, self._shape.trials_per_prompt, self._shape.temperature)
         )

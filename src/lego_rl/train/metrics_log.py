@@ -13,8 +13,7 @@ from typing import Self
 
 from torch.utils.tensorboard import SummaryWriter
 
-type Figure = float | int | str | None
-"""One number of a row; ``None`` where it is not defined."""
+from lego_rl.rollout.metrics_file import Figure, Row, finished_rows, read_rows
 
 
 class MetricsLog:
@@ -27,7 +26,7 @@ class MetricsLog:
 
     def __init__(self, run_dir: Path, finished: int) -> None:
         self._path = run_dir / "metrics.jsonl"
-        kept = [row for row in read_rows(self._path) if int(row["step"] or 0) < finished]
+        kept = finished_rows(read_rows(self._path), finished)
         partial = self._path.with_suffix(".partial")
         partial.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
         partial.rename(self._path)
@@ -48,26 +47,13 @@ class MetricsLog:
             step: Step number, from 0.
             figures: Name (``group/quantity``) → value; one that is not finite is written as null.
         """
-        row: dict[str, Figure] = {"step": step} | {name: _finite(value) for name, value in figures.items()}
+        row: Row = {"step": step} | {name: _finite(value) for name, value in figures.items()}
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         for name, value in row.items():
             if name != "step" and isinstance(value, int | float):
                 self._board.add_scalar(name, value, step)
         self._board.flush()
-
-
-def read_rows(path: Path) -> list[dict[str, Figure]]:
-    """The complete rows of a metrics file; a last line that a killed run tore is left out."""
-    if not path.exists():
-        return []
-    rows: list[dict[str, Figure]] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
-    return rows
 
 
 def _finite(value: Figure) -> Figure:

@@ -17,7 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from lego_rl.engine.embedded.policy import load_policy, save_policy
 from lego_rl.rollout.journal import read_journal
-from lego_rl.train.metrics_log import read_rows
+from lego_rl.rollout.metrics_file import read_rows
 
 STEPS, TRIALS = 2, 4
 RECIPE = """

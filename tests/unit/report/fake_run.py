@@ -105,7 +105,10 @@ class FakeRun:
             for attempt, reward in enumerate(each):
                 self.trial(spec(label, task, attempt, family, split, len(each)), reward)
 
-    def metrics(self, rows: Sequence[dict[str, float | int | None]]) -> None:
-        """Write the rows of the steps."""
+    def metrics(self, rows: Sequence[dict[str, float | int | None]], finished: int | None = None) -> None:
+        """Write the rows of the steps, and the checkpoint of the last finished one: of all, if not told."""
+        steps = len(rows) if finished is None else finished
+        if steps:
+            (self.directory.checkpoints / f"step-{steps:04d}").mkdir(parents=True)
         lines = [json.dumps({"step": step, **row}) + "\n" for step, row in enumerate(rows)]
         self.directory.metrics.write_text("".join(lines))

@@ -149,3 +149,13 @@ def test_a_damaged_recipe_is_named(run: FakeRun) -> None:
     run.directory.recipe.write_text("[run")
     with pytest.raises(RunError, match=r"recipe\.toml"):
         write_report(run.path)
+
+
+@pytest.mark.parametrize("finished", [0, 1, 2])
+def test_a_step_that_a_kill_interrupted_after_its_row_is_not_finished(run: FakeRun, finished: int) -> None:
+    rows = [{"fidelity/pearson_logprobs": 0.99, "seconds/training": 60.0}] * 2
+    rows[-1] = {"fidelity/pearson_logprobs": 0.5, "seconds/training": 60.0}
+    run.metrics(rows, finished)
+    summary = write_report(run.path).summary
+    assert (summary.steps, summary.minutes_training) == (finished, float(finished))
+    assert summary.pearson_min == {0: None, 1: 0.99, 2: 0.5}[finished]

@@ -24,12 +24,13 @@ from lego_rl.evaluate.heldout import EvaluateSettings, Score
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.trajectory import Accounting, Trajectory
 from lego_rl.rollout.faults import Ended
+from lego_rl.rollout.metrics_file import read_rows
 from lego_rl.rollout.outcome import Outcome, PhaseSeconds, TrialRecord
 from lego_rl.rollout.spec import HarnessChoice, TrialSpec
 from lego_rl.tasks.task import Task, TestSpec
 from lego_rl.train.checkpoints import Checkpoints
 from lego_rl.train.loop import Loop, LoopParts, LoopTasks, as_graded
-from lego_rl.train.metrics_log import MetricsLog, read_rows
+from lego_rl.train.metrics_log import MetricsLog
 from lego_rl.train.persistence import POLICY
 from lego_rl.train.settings import LossSettings, OptimizerSettings, TrainSettings
 from lego_rl.train.trainer import BatchShape, Trainer

@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from lego_rl.train.metrics_log import MetricsLog, read_rows
+from lego_rl.rollout.metrics_file import read_rows
+from lego_rl.train.metrics_log import MetricsLog
 
 
 def test_a_resumed_run_drops_the_rows_of_unfinished_steps(tmp_path: Path) -> None:
