@@ -28,7 +28,6 @@ from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.gateway.trajectory import Segment
 from lego_rl.harness import registry
 from lego_rl.harness.base import OptionValue
-from lego_rl.rollout.harbor_trial import SandboxSettings
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.runner import Progress as Event
@@ -36,6 +35,7 @@ from lego_rl.rollout.runner import TrialEnded, run_trials
 from lego_rl.rollout.spec import Grading, HarnessChoice, TrialSpec
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.rollout.trial import Runtime
+from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.settings import Settings
 from lego_rl.tasks.bugtask import BugTask
 from lego_rl.tasks.build import write_task
