@@ -176,7 +176,8 @@ class Session:
         return await in_thread(lambda: position.render(self._template))
 
     def _used_up(self) -> str | None:
-        return self._ledger.used_up(len(self._tree.calls) + len(self._flights))
+        unanswered = sum(call.recording is None for call in self._flights)
+        return self._ledger.used_up(len(self._tree.calls) + unanswered)
 
     def _refusal(self, reason: str, prompt_tokens: int) -> Exchange:
         """Nothing is rendered, so the prompt tokens are the known ones."""
@@ -204,9 +205,10 @@ class Session:
         except Exception as error:
             _LOG.exception("model call %d of this session met what nobody foresaw", call.index)
             self._ledger.refused["internal"] += 1
-            self._fault = InternalFault(error)
-            self.failure = error
-            raise self._fault from error
+            fault = InternalFault(error)
+            if not isinstance(self._fault, CaptureError):  # that one is final: nothing of the trial can be trusted
+                self._fault, self.failure = fault, error
+            raise fault from error
 
     async def _sample(self, call: Call, position: Position, request: Request, exchange: Exchange) -> Answer:
         prompt_ids = call.prompt_ids()

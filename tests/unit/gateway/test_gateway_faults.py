@@ -260,6 +260,26 @@ async def test_a_transient_failure_is_kept_until_an_answer_makes_up_for_it() -> 
         assert not at.session.engine_failed
 
 
+async def test_a_contradiction_stays_final_whatever_fails_after_it() -> None:
+    contradicted = asyncio.Event()
+    calls = iter(range(2))
+
+    async def script(prompt: tuple[int, ...], sampling: Sampling) -> Reply:
+        if next(calls):
+            contradicted.set()
+            raise CaptureError("first")
+        await contradicted.wait()
+        await asyncio.sleep(0.01)
+        raise KeyError("later")
+
+    wire = AnthropicWire()
+    async with served(ScriptedEngine(script)) as at:
+        posts = (at.post(wire, wire.body([user(text)], ())) for text in ("one", "two"))
+        assert [response.status for response in await asyncio.gather(*posts)] == [500, 500]
+        with pytest.raises(CaptureError, match="first"):
+            await at.close()
+
+
 async def test_an_answer_that_cannot_be_read_is_recorded_and_the_hosts() -> None:
     class OutOfRange(Tape):
         async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, routes_from: int = 0) -> Sample:
