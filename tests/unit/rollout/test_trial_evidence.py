@@ -13,6 +13,7 @@ from lego_rl.engine.scripted import Reply, ScriptedEngine
 from lego_rl.errors import CaptureError
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.server import Gateway
+from lego_rl.gateway.session import ContextOverflow
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.gateway.tree import Request
@@ -227,3 +228,32 @@ def test_a_shortage_takes_nothing_from_a_trial_that_it_did_not_hurt() -> None:
 def test_an_error_of_a_full_disk_is_no_evidence_of_one() -> None:
     full = Failure("OSError", "[Errno 28] No space left on device", "trace")
     assert ended(worked(), Grades(), full) == (Ended.NO_SNAPSHOT, 0)
+
+
+@pytest.mark.parametrize(("prompts", "row"), [((9, 1_000, 9), Ended.FINISHED), ((9, 1_000), Ended.BUDGET_EXHAUSTED)])
+def test_a_budget_counts_only_where_it_ended_the_session(prompts: tuple[int, ...], row: Ended) -> None:
+    gateway = Gateway(ScriptedEngine(lambda prompt, sampling: ANSWER), TEMPLATE, tool_call_parser("qwen3_coder"))
+    session = gateway.open(Budget(context_tokens=500), temperature=1.0)
+    bundle = HarnessBundle("claude-code", "1", "", Path("/nowhere"), 0, "")
+    done = Work(gateway, session, registry.make("claude-code"), bundle, "policy", began=True)
+    done.completed = Completed(0, "", "")
+
+    async def ask(words: int) -> None:
+        exchange = await session.admit(Request((Message("user", "mend " * words),), ()))
+        await exchange.answer()
+
+    async def overflow_and_perhaps_compact() -> None:
+        for words in prompts:
+            if words < 500:
+                await ask(words)
+            else:
+                with pytest.raises(ContextOverflow):
+                    await ask(words)
+        await done.close()
+
+    asyncio.run(overflow_and_perhaps_compact())
+    assert done.session.requests == len(prompts)
+    assert ended(done, GRADED, None) == (row, 1)
+    host = host_evidence(done, GRADED, None, None)
+    detail = detail_of(classify(host, conduct_of(done, GRADED, None, Grading.FRESH)), host, done, GRADED, None)
+    assert ("context" in detail) == (row is Ended.BUDGET_EXHAUSTED)
