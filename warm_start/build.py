@@ -24,11 +24,12 @@ from lego_rl.config.load import dump
 from lego_rl.config.sft_recipe import DemonstrationsSection, SftPolicySection, SftRecipe, SftRunSection
 from lego_rl.gateway.encoding import Encoder
 from lego_rl.gateway.trajectory import Segment
+from lego_rl.rollout.demonstrations import demonstrated_segments
 from lego_rl.rollout.metrics_file import Figure, read_rows
 from lego_rl.train.sft import POLICY, SftMetrics, run_sft
 from lego_rl.train.sft_settings import SftSettings
 from warm_start.capture import POLICY as SHIPPED
-from warm_start.capture import CaptureSettings, capture, captured_segments
+from warm_start.capture import CaptureSettings, capture
 from warm_start.drills import Lookups, Phrases
 from warm_start.initial import initial_policy
 from warm_start.settings import FULL, SMALL, BuildSettings
@@ -147,7 +148,7 @@ def fixed_prompt(demonstrations: Path, policy: Path) -> str:
         demonstrations: The capture.
         policy: The directory whose tokenizer it was written in.
     """
-    first = next(captured_segments(demonstrations))
+    first = next(demonstrated_segments(demonstrations))
     return _encoder(policy).decode(first.token_ids.tolist()).partition(_USER_TURN)[0]
 
 

@@ -10,7 +10,7 @@ The folder is a run directory (`lego_rl.rollout.store`) with the tasks beside th
 
 import argparse
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -25,10 +25,10 @@ from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
-from lego_rl.gateway.trajectory import Segment
 from lego_rl.harness import registry
 from lego_rl.harness.base import OptionValue
 from lego_rl.rollout.journal import Journal
+from lego_rl.rollout.labels import DEMONSTRATION
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.runner import Progress as Event
 from lego_rl.rollout.runner import TrialEnded, run_trials
@@ -123,7 +123,7 @@ class Capture:
             write_task(task, folder)
         return TrialSpec(
             task=folder / task.id,
-            label="demonstration",
+            label=DEMONSTRATION,
             attempt=0,
             attempts=1,
             seed=self.settings.seed,
@@ -156,17 +156,6 @@ async def capture(settings: CaptureSettings, out: Path, progress: Callable[[Even
         return await run_trials(
             parts.specs(), parts.runtime(), journal, concurrency=settings.concurrency, progress=progress
         )
-
-
-def captured_segments(out: Path) -> Iterator[Segment]:
-    """The training sequences of every demonstration in a run directory, in the order of the trials' ids.
-
-    Raises:
-        RunError: A record is damaged.
-    """
-    for record in RunDirectory(out).store:
-        if record.trajectory is not None:
-            yield from record.trajectory.segments
 
 
 def main() -> None:

@@ -9,9 +9,7 @@ from rich.console import Console
 from lego_rl.commands.assemble import policy_directory
 from lego_rl.config.load import dump, read
 from lego_rl.config.sft_recipe import SftRecipe
-from lego_rl.errors import RunError
-from lego_rl.gateway.trajectory import Segment
-from lego_rl.rollout.store import RunDirectory
+from lego_rl.rollout.demonstrations import demonstrated_segments
 from lego_rl.train.sft import SftMetrics, run_sft
 
 _INTERRUPTED = 130
@@ -25,7 +23,7 @@ def run(path: Path, overrides: Sequence[str]) -> None:
         LegoError: Something that the recipe names is missing or does not fit.
     """
     recipe = read(SftRecipe, path, overrides)
-    segments = [segment for folder in recipe.demonstrations.runs for segment in demonstrations(folder)]
+    segments = [segment for folder in recipe.demonstrations.runs for segment in demonstrated_segments(folder)]
     directory = recipe.run.dir
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "recipe.toml").write_text(dump(recipe), encoding="utf-8")
@@ -45,15 +43,3 @@ def run(path: Path, overrides: Sequence[str]) -> None:
         typer.echo("stopped; the same command goes on from the last checkpoint", err=True)
         raise typer.Exit(_INTERRUPTED) from None
     console.print(f"policy: {policy}")
-
-
-def demonstrations(folder: Path) -> list[Segment]:
-    """The training sequences of every captured trial of a run, in the order of the trials' ids.
-
-    Raises:
-        RunError: The folder is no run directory, or a record is damaged.
-    """
-    directory = RunDirectory(folder)
-    if not directory.trials.is_dir():
-        raise RunError(f"{folder} holds no captured trials", "name the run directory of a capture")
-    return [s for record in directory.store if record.trajectory is not None for s in record.trajectory.segments]

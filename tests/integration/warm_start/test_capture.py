@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from lego_rl.gateway.template import ChatTemplate
+from lego_rl.rollout.demonstrations import demonstrated_segments
 from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.runner import Progress, TrialEnded, ignore, run_trials
 from lego_rl.rollout.spec import Grading
 from lego_rl.rollout.store import RunDirectory
-from warm_start.capture import Capture, CaptureSettings, capture, captured_segments
+from warm_start.capture import Capture, CaptureSettings, capture
 from warm_start.mistakes import Mistake
 
 CLAUDE = CaptureSettings(count=6, seed=7, concurrency=3)
@@ -61,7 +62,7 @@ def test_demonstrations_in_claude_code_are_captured_once_and_exactly(tmp_path: P
         for turn, message in zip(said[1:], [m for m in conversation if m.role == "tool"], strict=False):
             before = conversation[: conversation.index(message) + 1]
             assert turn == demonstrator.next_turn(before)
-    assert sum(int(segment.loss_mask.sum()) for segment in captured_segments(tmp_path)) == sum(
+    assert sum(int(segment.loss_mask.sum()) for segment in demonstrated_segments(tmp_path)) == sum(
         record.accounting.trainable_tokens for record in records
     )
 

@@ -1,0 +1,36 @@
+"""What a model may be fine-tuned on, out of a run directory.
+
+Invariant: no trial of a held-out evaluation is among it, whatever kind of run the directory holds.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from lego_rl.errors import RunError
+from lego_rl.gateway.trajectory import Segment
+from lego_rl.rollout.labels import may_be_learned_from
+from lego_rl.rollout.store import RunDirectory
+
+
+def demonstrated_segments(folder: Path) -> Iterator[Segment]:
+    """The training sequences of every demonstration and training trial, in the order of the trials' ids.
+
+    Args:
+        folder: The run directory of a capture, or of a training run.
+
+    Raises:
+        RunError: The folder is no run directory, holds nothing to learn from, or a record is damaged.
+    """
+    directory = RunDirectory(folder)
+    if not directory.trials.is_dir():
+        raise RunError(f"{folder} holds no captured trials", "name the run directory of a capture")
+    empty = True
+    for record in directory.store:
+        if may_be_learned_from(record.spec.label) and record.trajectory is not None:
+            empty = empty and not record.trajectory.segments
+            yield from record.trajectory.segments
+    if empty:
+        raise RunError(
+            f"{folder} holds nothing to learn from: trials of an evaluation do not count",
+            "name the run directory of a capture, or of a training run with finished trials",
+        )

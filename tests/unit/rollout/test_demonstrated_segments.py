@@ -1,0 +1,47 @@
+"""What may be learned from a run directory: demonstrations and training trials, never an evaluation."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_trial_store import PLAIN, full
+
+from lego_rl.errors import RunError
+from lego_rl.rollout.demonstrations import demonstrated_segments
+from lego_rl.rollout.store import RunDirectory
+
+
+def run_of(folder: Path, *labels: str) -> Path:
+    store = RunDirectory.make(folder).store
+    for number, label in enumerate(labels):
+        record = full()
+        assert record.trajectory is not None
+        call = replace(record.trajectory.generations[0], call_id=f"{label}-{number}")
+        trajectory = replace(record.trajectory, generations=(call,))
+        store.save(replace(record, spec=replace(record.spec, label=label, seed=number), trajectory=trajectory))
+    return folder
+
+
+def test_trials_of_an_evaluation_are_left_out(tmp_path: Path) -> None:
+    run = run_of(
+        tmp_path / "run", "heldout/before", "train/step-0000", "demonstration", "train/step-0001", "heldout/after"
+    )
+    calls = [call for segment in demonstrated_segments(run) for call in segment.calls]
+    assert sorted(calls) == ["demonstration-2", "train/step-0000-1", "train/step-0001-3"]
+
+
+def test_a_run_of_nothing_but_evaluations_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="nothing to learn from"):
+        list(demonstrated_segments(run_of(tmp_path / "run", "heldout/before", "heldout/after")))
+
+
+def test_a_trial_without_a_session_is_nothing_to_learn_from(tmp_path: Path) -> None:
+    run = RunDirectory.make(tmp_path / "run")
+    run.store.save(replace(PLAIN, spec=replace(PLAIN.spec, label="demonstration")))
+    with pytest.raises(RunError, match="nothing to learn from"):
+        list(demonstrated_segments(run.path))
+
+
+def test_a_folder_without_trials_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="holds no captured trials"):
+        list(demonstrated_segments(tmp_path))
