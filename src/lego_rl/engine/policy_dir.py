@@ -26,6 +26,7 @@ SHARDS = "model.safetensors.index.json"
 
 _EMBEDDING = "model.embed_tokens.weight"
 _HEAD = "lm_head.weight"
+_ROUTER = ".mlp.gate.weight"
 _MOST_HEADER_BYTES = 100_000_000
 
 
@@ -97,7 +98,8 @@ def inspect_policy(path: Path) -> PolicyFacts:
         vocab_size=vocab_size,
         tokenizer_size=tokenizer_size,
         context=_config_value(path, config, "max_position_embeddings"),
-        experts=int(config.get("num_experts", 0)),
+        # By the router's own rows: configurations of the same architecture call the number by different names.
+        experts=max((tensor.shape[0] for name, tensor in stored.items() if name.endswith(_ROUTER)), default=0),
         tied=tied,
         parameters=sum(prod(tensor.shape) for tensor in stored.values()),
         weight_bytes=sum(tensor.size for tensor in stored.values()),

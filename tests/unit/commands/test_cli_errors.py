@@ -33,6 +33,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ("tasks.pool=/nowhere", "there is no task pool at /nowhere", "builtin"),
         ("tasks.train=trian", "the pool has no split 'trian'", "it has heldout, train, unseen"),
         ("rollout.tasks_per_step=400", "does not fit the 320 of split 'train'", "lower rollout.tasks_per_step"),
+        ("budget.context_tokens=99999", "the policy has 16384 positions", "at most 16384"),
         ("train.updates=3", "must be divisible by train.updates (3)", "docs/recipes.md"),
         ("train.optimiser.lr=1", "unknown key train.optimiser", "did you mean train.optimizer?"),
         ("train.optimizer.lr=fast", "train.optimizer.lr = 'fast'", "docs/recipes.md"),

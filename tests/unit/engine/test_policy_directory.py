@@ -40,6 +40,7 @@ def test_a_saved_policy_loads_as_it_was(saved: Path, moe: Reference) -> None:
     assert (facts.vocab_size, facts.tokenizer_size, facts.context, facts.tied) == (VOCAB, VOCAB, 1024, True)
     assert facts.parameters == sum(weight.numel() for weight in moe.module.parameters())
     assert facts.dtypes == ("F32",)
+    assert facts.experts == moe.module.config.num_experts
     assert (saved / "chat_template.jinja").is_file()
     loaded = load_policy(saved, torch.float32).state_dict()
     for name, weight in moe.module.state_dict().items():
@@ -160,3 +161,15 @@ def test_a_sharded_policy_is_read_from_its_index(saved: Path) -> None:
     (saved / "model.safetensors.index.json").write_text(json.dumps(index))
     assert inspect_policy(saved) == whole
     assert load_policy(saved, torch.float32) is not None
+
+
+def test_a_dense_policy_has_no_experts(tmp_path: Path, dense: Reference) -> None:
+    target = tmp_path / "dense"
+    save_policy(
+        dense.module.state_dict(),
+        dense.module.config,
+        target,
+        dtype=torch.float32,
+        companions=write_companions(tmp_path / "companions"),
+    )
+    assert inspect_policy(target).experts == 0
