@@ -78,9 +78,15 @@ def finish(*arguments: str | Path) -> str:
 
 def stopped_when(condition: Callable[[], object], by: signal.Signals, recipe: Path) -> subprocess.CompletedProcess[str]:
     """Start a run, stop it as soon as the condition holds, and wait for its end."""
-    with subprocess.Popen(
-        command("train", recipe), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
+    # A suite that runs in the background ignores Ctrl-C, and so would its children.
+    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        started = subprocess.Popen(
+            command("train", recipe), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, ignored)
+    with started as process:
         end = time.monotonic() + 200
         while not condition():
             assert process.poll() is None, process.communicate()
