@@ -42,9 +42,9 @@ class Mistake(StrEnum):
 class MistakeRates(Settings):
     """Probability of each mistake; the draws are independent."""
 
-    wrong_file: float = Field(default=0.2, ge=0, le=1)
-    stops_early: float = Field(default=0.2, ge=0, le=1)
-    malformed: float = Field(default=0.15, ge=0, le=1)
+    wrong_file: float = Field(default=0.25, ge=0, le=1)
+    stops_early: float = Field(default=0.25, ge=0, le=1)
+    malformed: float = Field(default=0.2, ge=0, le=1)
     wrong_line: float = Field(default=0.1, ge=0, le=1)
     wrong_fix: float = Field(default=0.2, ge=0, le=1)
 

@@ -13,7 +13,6 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 
 from lego_rl.tasks.bugtask import BugTask
 from lego_rl.tasks.generate import families_of, generate
-from lego_rl.tasks.names import Split
 from lego_rl.tasks.words import NOUNS, VERBS
 from warm_start.toolsets import ToolSet, toolset
 
@@ -86,14 +85,12 @@ def train_tokenizer(vocabulary: int, prompts: Sequence[str]) -> Tokenizer:
 def _corpus(prompts: Sequence[str]) -> Iterator[str]:
     for word in (*VERBS, *NOUNS):
         yield from [word] * _WORD_COPIES
-    splits: tuple[Split, ...] = ("warm", "unseen")
-    for split in splits:
-        for family in families_of(split):
-            for task in (generate(0, family.name, index, split) for index in range(_TASKS_OF_EACH_FAMILY)):
-                yield task.instruction
-                yield from task.files.values()
-                for harness in ("claude-code", "openhands-sdk"):
-                    yield from _without_tags(_conversation(task, toolset(harness)))
+    for family in families_of("warm"):
+        for task in (generate(0, family.name, index, "warm") for index in range(_TASKS_OF_EACH_FAMILY)):
+            yield task.instruction
+            yield from task.files.values()
+            for harness in ("claude-code", "openhands-sdk"):
+                yield from _without_tags(_conversation(task, toolset(harness)))
     for prompt in prompts:
         yield from list(_without_tags([prompt])) * _PROMPT_COPIES
 
