@@ -18,6 +18,7 @@ from lego_rl.engine.protocol import Engine
 from lego_rl.errors import ConfigError
 from lego_rl.evaluate.heldout import spread_over_families
 from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.connections import connections_each
 from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
@@ -200,7 +201,12 @@ def loop_parts(
     ):
         auditor = AuditedEngine(engine, audit_log)
         runtime = Runtime(
-            gateway=Gateway(inject(auditor), template, tool_call_parser(recipe.policy.tool_parser)),
+            gateway=Gateway(
+                inject(auditor),
+                template,
+                tool_call_parser(recipe.policy.tool_parser),
+                connections=connections_each(recipe.rollout.concurrency),
+            ),
             harness=harness,
             bundle=bundle,
             directory=directory,

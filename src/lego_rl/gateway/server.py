@@ -1,7 +1,8 @@
 """The gateway's HTTP side: one listener a trial, every dialect below one unguessable path.
 
 Invariant: a listener answers for its own session and for nothing else, so a sandbox cannot reach another trial even
-with its secret. Streams get their headers at once and a ping every few seconds; a client that is gone aborts its call.
+with its secret, nor take more than its share of the host's connections. Streams get their headers at once and a ping
+every few seconds; a client that is gone aborts its call.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from lego_rl.engine.protocol import Engine
 from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.connections import CONNECTIONS, BoundedListener
 from lego_rl.gateway.dialects import DIALECTS
 from lego_rl.gateway.dialects.base import Dialect
 from lego_rl.gateway.respond import Responder
@@ -31,10 +33,12 @@ _BODY_BASE, _BODY_PER_TOKEN, _BODY_MOST = 4 * 2**20, 64, 64 * 2**20
 class Listener:
     """A socket that answers for one session until it is closed."""
 
+    _bounded: BoundedListener = field(repr=False)
     _runner: web.AppRunner = field(repr=False)
 
     async def close(self) -> None:
         """Stop listening and drop the open connections."""
+        await self._bounded.close()
         await self._runner.cleanup()
 
 
@@ -47,6 +51,7 @@ class Gateway:
         parser: Of the policy's tool-call format.
         model: Model name that ``/v1/models`` lists; requests may name any.
         ping_seconds: Between two signs of life on a stream that waits for the engine.
+        connections: Most open connections of one listener; further ones wait.
     """
 
     def __init__(
@@ -57,12 +62,14 @@ class Gateway:
         *,
         model: str = "policy",
         ping_seconds: float = 3.0,
+        connections: int = CONNECTIONS,
     ) -> None:
         self._engine = engine
         self._template = template
         self._parser = parser
         self._model = model
         self._ping_seconds = ping_seconds
+        self._connections = connections
 
     def open(self, budget: Budget, *, temperature: float, seed: int | None = None) -> Session:
         """Start a session; its address is `Session.path`.
@@ -78,9 +85,17 @@ class Gateway:
         """Answer for `session` on a bound socket, which may live in another network namespace."""
         app = _application(session, Responder(self._ping_seconds), self._model)
         runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+
+        async def hang_up_when_crowded(_: web.Request, response: web.StreamResponse) -> None:
+            if bounded.is_crowded:
+                response.force_close()
+                response.headers["Connection"] = "close"
+
+        app.on_response_prepare.append(hang_up_when_crowded)
         await runner.setup()
-        await web.SockSite(runner, sock).start()
-        return Listener(runner)
+        assert runner.server is not None, "it was set up"
+        bounded = BoundedListener(sock, runner.server, self._connections)
+        return Listener(bounded, runner)
 
     async def close(self, session: Session) -> Trajectory:
         """End a session and return what was captured.
