@@ -47,7 +47,7 @@ class Rise:
     """After minus before.
 
     Attributes:
-        mean: Difference of the pooled solve rates.
+        mean: Mean over tasks of the rise of a task's solve rate.
         interval: Where it lies for tasks like these.
     """
 
@@ -56,25 +56,25 @@ class Rise:
 
 
 def rise_of(pairs: Sequence[tuple[Score, Score]], seed: int = 0) -> Rise | None:
-    """The rise of a solve rate over the same tasks, with a bootstrap interval that takes tasks as the clusters.
+    """The rise of a solve rate, paired by task, with a bootstrap interval that takes tasks as the clusters.
 
     Tasks are resampled with replacement, each with all its trials before and after (Efron & Tibshirani 1993, ch. 8;
-    percentile interval): trials of one task are alike, and a task that is easy before is easy after.
+    percentile interval): trials of one task are alike, and a task that is easy before is easy after. A task without a
+    trial that counts on both sides has no rise and is left out, so neither an evaluation that was stopped nor a masked
+    trial can shift the rise by changing which tasks are compared. Where every task has as many trials that count, the
+    mean is the difference of the pooled rates.
 
     Args:
         pairs: Before and after of each task.
         seed: Of the resampling.
 
     Returns:
-        ``None`` where either side has no trial.
+        ``None`` where fewer than two tasks can be compared: one says nothing of others.
     """
-    counts = np.array([(b.solved, b.trials, a.solved, a.trials) for b, a in pairs], dtype=np.int64).reshape(-1, 4)
-    totals = counts.sum(axis=0)
-    if totals[1] == 0 or totals[3] == 0:
+    rises = np.array([after.rate - before.rate for before, after in pairs if before.trials and after.trials])
+    tasks = len(rises)
+    if tasks < 2:
         return None
-    tasks = len(counts)
-    drawn = np.random.default_rng(seed).multinomial(tasks, np.full(tasks, 1 / tasks), size=DRAWS) @ counts
-    complete = drawn[(drawn[:, 1] > 0) & (drawn[:, 3] > 0)]
-    rises = complete[:, 2] / complete[:, 3] - complete[:, 0] / complete[:, 1]
-    low, high = np.percentile(rises, [2.5, 97.5])
-    return Rise(float(totals[2] / totals[3] - totals[0] / totals[1]), Interval(float(low), float(high)))
+    means = np.random.default_rng(seed).multinomial(tasks, np.full(tasks, 1 / tasks), size=DRAWS) @ rises / tasks
+    low, high = np.percentile(means, [2.5, 97.5])
+    return Rise(float(rises.mean()), Interval(float(low), float(high)))

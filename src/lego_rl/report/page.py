@@ -119,7 +119,7 @@ def _figures(summary: Summary) -> list[Figure]:
             f"{_rate(before)} → {_rate(after)}",
             f"rise {rise.mean:+.3f} [{rise.interval.low:+.3f}, {rise.interval.high:+.3f}]"
             if rise
-            else "not evaluated yet",
+            else "no rise until two tasks were tried before and after",
         ),
         Figure("families that rose", f"{summary.families_risen} of {summary.families_trained}", "held-out instances"),
     ]

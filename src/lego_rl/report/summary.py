@@ -40,11 +40,11 @@ class Summary:
     Attributes:
         heldout_before: Held-out tasks of the families that were trained on, before training.
         heldout_after: The same tasks, by the last checkpoint.
-        rise: Its interval is over tasks; ``None`` until both evaluations are done.
+        rise: Over the tasks that were tried on both sides; ``None`` until there are two.
         unseen_before: Tasks of the families that are only ever evaluated, before training.
         unseen_after: The same tasks, by the last checkpoint.
         families: Every evaluated family.
-        families_risen: Families that were trained on and whose rate rose.
+        families_risen: Families that were trained on and whose rate rose, over the tasks that were tried on both sides.
         families_trained: Families that were trained on.
         steps: Finished training steps: those whose checkpoint was written.
         pearson_min: Smallest correlation of the engine's and the trainer's log-probs; ``None`` before a first step.
@@ -101,7 +101,7 @@ def summarise(run: RunFiles) -> Summary:
         unseen_before=_score(unseen, BEFORE),
         unseen_after=_score(unseen, AFTER),
         families=families,
-        families_risen=sum(family.rise > 0 for family in trained if family.after.trials),
+        families_risen=sum(family.rise > 0 for family in _families(tried_on_both_sides(known)).values()),
         families_trained=len(trained),
         steps=len(run.rows),
         pearson_min=min(_values(run.rows, "fidelity/pearson_logprobs"), default=None),
@@ -117,10 +117,21 @@ def summarise(run: RunFiles) -> Summary:
 
 def task_pairs(trials: Sequence[Trial]) -> list[tuple[Score, Score]]:
     """Scores before and after of each task, in the order of their ids."""
+    by_task = _by_task(trials)
+    return [(_score(by_task[task], BEFORE), _score(by_task[task], AFTER)) for task in sorted(by_task)]
+
+
+def tried_on_both_sides(trials: Sequence[Trial]) -> list[Trial]:
+    """The trials of those tasks that have one that counts both before and after: only these say what rose."""
+    tasks = _by_task(trials).values()
+    return [trial for each in tasks if _score(each, BEFORE).trials and _score(each, AFTER).trials for trial in each]
+
+
+def _by_task(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
     by_task: dict[str, list[Trial]] = defaultdict(list)
     for trial in trials:
         by_task[trial.task].append(trial)
-    return [(_score(by_task[task], BEFORE), _score(by_task[task], AFTER)) for task in sorted(by_task)]
+    return by_task
 
 
 def _families(trials: Sequence[Trial]) -> dict[str, Family]:

@@ -41,11 +41,11 @@ def test_wilson_without_trials_says_nothing() -> None:
     assert wilson(Score()) == Interval(0.0, 1.0)
 
 
-def test_rise_is_the_difference_of_pooled_rates() -> None:
-    pairs = [(Score(1, 4), Score(3, 4)), (Score(0, 4), Score(4, 4)), (Score(2, 2), Score(1, 4))]
+def test_rise_is_the_mean_over_tasks_and_with_equal_trials_the_difference_of_pooled_rates() -> None:
+    pairs = [(Score(1, 4), Score(3, 4)), (Score(0, 4), Score(4, 4)), (Score(2, 4), Score(1, 4))]
     rise = rise_of(pairs)
     assert rise is not None
-    assert rise.mean == pytest.approx(8 / 12 - 3 / 10)
+    assert rise.mean == pytest.approx((0.5 + 1.0 - 0.25) / 3) == pytest.approx(8 / 12 - 3 / 12)
     assert rise.interval.low <= rise.mean <= rise.interval.high
     assert rise_of(pairs) == rise
 
@@ -58,8 +58,22 @@ def test_rise_of_equal_tasks_has_no_width() -> None:
 
 def test_rise_needs_both_sides() -> None:
     assert rise_of([]) is None
+    assert rise_of([(Score(1, 4), Score(3, 4))]) is None, "one task says nothing of others"
     assert rise_of([(Score(1, 4), Score())]) is None
     assert rise_of([(Score(), Score(1, 4))]) is None
+
+
+@pytest.mark.parametrize("lost", [(Score(0, 4), Score()), (Score(), Score(4, 4))])
+def test_a_task_that_lost_one_side_shifts_nothing(lost: tuple[Score, Score]) -> None:
+    pairs = [(Score(1, 4), Score(3, 4)), (Score(0, 4), Score(2, 4))]
+    assert rise_of([*pairs, lost]) == rise_of(pairs)
+
+
+def test_masked_trials_shift_no_rise_by_the_mix_of_tasks() -> None:
+    easy, hard = (Score(4, 4), Score(1, 1)), (Score(0, 4), Score(0, 4))
+    rise = rise_of([easy, hard])
+    assert rise is not None
+    assert rise.mean == 0.0, "neither task changed, though the pooled rate fell"
 
 
 def test_rise_interval_is_that_of_a_plain_resampling_of_tasks() -> None:

@@ -72,7 +72,7 @@ def test_scores_are_of_the_trials_that_count_and_unseen_families_stand_apart(sum
     assert summary.families["unseen_one"].split == "unseen"
     assert (summary.families_risen, summary.families_trained) == (1, 2)
     assert summary.rise is not None
-    assert summary.rise.mean == pytest.approx(7 / 12 - 2 / 11)
+    assert summary.rise.mean == pytest.approx((2 / 4 + 3 / 4 + (1 / 4 - 1 / 3)) / 3)
 
 
 def test_figures_are_the_worst_of_the_steps(summary: Summary) -> None:
@@ -111,7 +111,17 @@ def test_a_run_that_was_stopped_has_a_report(run: FakeRun) -> None:
     assert report.summary.heldout_after == Score(0, 0)
     assert report.summary.steps == 1
     assert report.summary.families_risen == 0
-    assert "not evaluated yet" in report.page.read_text()
+    assert "no rise until two tasks" in report.page.read_text()
+
+
+def test_an_evaluation_that_was_stopped_compares_only_the_tasks_that_were_tried_twice(run: FakeRun) -> None:
+    families = {"a-1": "alpha", "b-1": "beta", "b-2": "beta", "c-1": "gamma"}
+    run.evaluate("heldout/before", {"a-1": [0, 0], "b-1": [1, 0], "b-2": [0, 0], "c-1": [None, None]}, families)
+    run.evaluate("heldout/after", {"a-1": [0, 1], "b-1": [1, 0], "c-1": [1, 1]}, families)
+    summary = summarise(RunFiles.open(run.path))
+    assert summary.rise is not None
+    assert summary.rise.mean == pytest.approx((0.5 + 0.0) / 2)
+    assert summary.families_risen == 1, "beta is unchanged on b-1, and gamma was not tried before"
 
 
 def test_a_run_that_has_only_begun_has_a_report(run: FakeRun) -> None:
@@ -127,7 +137,7 @@ def test_the_table_shows_every_family_and_the_sums(summary: Summary) -> None:
     assert ["alpha", "1/8", "=", "0.125", "6/8", "=", "0.750", "+0.625"] in lines
     assert ["unseen_one", "(unseen)", "1/4", "=", "0.250", "0/4", "=", "0.000", "-0.250"] in lines
     assert ["all", "trained", "families", "2/11", "=", "0.182", "7/12", "=", "0.583", "+0.402"] in lines
-    assert closing_line(summary).startswith("rise +0.402 (95 % interval over tasks ")
+    assert closing_line(summary).startswith("rise +0.389 (95 % interval over tasks ")
     assert "1 of 2 families rose" in closing_line(summary)
 
 
