@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from lego_rl.errors import ConfigError
+from lego_rl.gateway.threads import in_thread
 from lego_rl.rollout.faults import FAULT_TABLE, Ended, Treatment, check_batch
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import Outcome, TrialRecord
@@ -31,7 +32,7 @@ class Trials(Protocol):
         ...
 
     def prepare(self) -> None:
-        """Is called once before a batch: remove what a killed process left behind."""
+        """Is called once, in a thread, before any trial of a batch: remove what a killed process left behind."""
         ...
 
     async def run(self, spec: TrialSpec) -> TrialRecord:
@@ -111,9 +112,9 @@ async def run_trials(
         raise ConfigError(
             f"concurrency {concurrency} with {retries} retries is impossible", "use at least 1 and at least 0"
         )
-    # The journal is locked, so no other process is at work in this folder.
-    runtime.store.discard_unfinished()
-    runtime.prepare()
+    # The journal is locked, so no other process is at work in this folder. What was left may be very many files.
+    await in_thread(runtime.store.discard_unfinished)
+    await in_thread(runtime.prepare)
     batch = _Batch(specs, runtime, journal, retries, progress)
     workers = [asyncio.create_task(batch.work()) for _ in range(min(concurrency, len(specs)))]
     try:

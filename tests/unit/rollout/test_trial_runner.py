@@ -1,6 +1,7 @@
 """Batches: retry, resume, concurrency, cancellation. Trials are functions here; the real ones are integration tests."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -58,6 +59,7 @@ class Trials:
 
     def prepare(self) -> None:
         assert not self.ran
+        assert threading.current_thread() is not threading.main_thread()
         self.prepared += 1
 
     async def run(self, spec: TrialSpec) -> TrialRecord:
@@ -100,6 +102,31 @@ async def test_concurrency_is_used_and_never_exceeded(run: RunDirectory, concurr
     assert sorted(trials.ran) == list(range(9))
     assert trials.prepared == 1
     assert trials.most == min(concurrency, 9)
+
+
+async def test_a_batch_that_is_stopped_while_it_clears_up_lets_go_of_the_journal_only_afterwards(
+    run: RunDirectory,
+) -> None:
+    begun, may_end = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    class Slow(Trials):
+        def prepare(self) -> None:
+            loop.call_soon_threadsafe(begun.set)
+            may_end.wait(10)
+            super().prepare()
+
+    trials = Slow(run.store)
+    with Journal(run.journal) as journal:
+        batch = asyncio.create_task(run_trials(specs(1), trials, journal, concurrency=1))
+        await begun.wait()  # the event loop is free for it
+        batch.cancel()
+        await asyncio.wait({batch}, timeout=0.05)
+        assert not batch.done()
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await batch
+    assert (trials.prepared, trials.ran) == (1, [])
 
 
 @pytest.mark.parametrize("ended", sorted(Ended))
