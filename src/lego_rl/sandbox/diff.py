@@ -112,23 +112,37 @@ class _Comparison:
         if status.st_size > MAX_FILE_BYTES:
             self.drop(path, f"larger than {MAX_FILE_BYTES >> 20} MiB")
             return
+        reason = self.no_room_for(status.st_size)
+        if reason is not None and not _is_file_of(lower, status.st_size):
+            # Not even read: sparse files and hard links cost a sandbox nothing, however many gigabytes they spell.
+            self.uncover(lower, path)
+            self.drop(path, reason)
+            return
         _make_accessible(upper, os.R_OK, 0o600)
         with os.fdopen(os.open(upper, os.O_RDONLY | os.O_NOFOLLOW), "rb") as stream:
             self.change(lower, Change(path, "file", stream.read(), bool(status.st_mode & stat.S_IXUSR)))
 
     def change(self, lower: Path | None, change: Change) -> None:
         """Record a file or link that is not as it was; what was below a replaced folder is deleted."""
-        if lower is not None and _is_folder(lower):
-            self.delete(lower, change.path)
-        elif lower is not None and _as_change(lower, change.path) == change:
+        if lower is not None and _as_change(lower, change.path) == change:
             return
-        if len(self.changes) >= MAX_CHANGES:
-            self.drop(change.path, f"more than {MAX_CHANGES} changes")
-        elif len(change.content) > self.bytes_left:
-            self.drop(change.path, f"changes larger than {MAX_PATCH_BYTES >> 20} MiB together")
+        self.uncover(lower, change.path)
+        if (reason := self.no_room_for(len(change.content))) is not None:
+            self.drop(change.path, reason)
         else:
             self.bytes_left -= len(change.content)
             self.changes[change.path] = change
+
+    def no_room_for(self, size: int) -> str | None:
+        """Why the patch cannot take another change with `size` bytes of content, or ``None`` where it can."""
+        if len(self.changes) >= MAX_CHANGES:
+            return f"more than {MAX_CHANGES} changes"
+        return f"changes larger than {MAX_PATCH_BYTES >> 20} MiB together" if size > self.bytes_left else None
+
+    def uncover(self, lower: Path | None, path: str) -> None:
+        """Record as deleted what was below a folder that something else took the place of."""
+        if lower is not None and _is_folder(lower):
+            self.delete(lower, path)
 
     def delete(self, lower: Path | None, path: str) -> None:
         """Record that everything the pristine tree has at `lower` is gone."""
@@ -157,6 +171,13 @@ def _join(folder: str, name: str) -> str:
 def _is_folder(path: Path) -> bool:
     """Whether `path` is a real folder, not a link to one."""
     return path.is_dir() and not path.is_symlink()
+
+
+def _is_file_of(path: Path | None, size: int) -> bool:
+    """Whether `path` is a regular file of `size` bytes."""
+    if path is None or path.is_symlink() or not path.is_file():
+        return False
+    return path.stat().st_size == size
 
 
 def _as_change(lower: Path, path: str) -> Change | None:

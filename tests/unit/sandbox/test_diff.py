@@ -150,6 +150,28 @@ def test_size_limits_are_reasons(layers: tuple[Path, Path], monkeypatch: pytest.
     assert comparison.dropped["c-small"] == "changes larger than 64 MiB together"
 
 
+def bytes_read() -> int:
+    """What this process has read so far, by the kernel's count (proc(5))."""
+    counters = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(counters["rchar"])
+
+
+def test_what_the_patch_has_no_room_for_is_not_even_read(layers: tuple[Path, Path]) -> None:
+    upper, pristine = layers
+    for folder, name in (
+        (pristine, "z-same"),
+        *((upper, f"sparse-{index:02}") for index in range(60)),
+        (upper, "z-same"),
+    ):
+        with (folder / name).open("wb") as stream:
+            stream.truncate(8 << 20)
+    before = bytes_read()
+    patch = diff(Snapshot(upper), pristine)
+    assert bytes_read() - before < 100 << 20, "sparse files cost a sandbox nothing, and the host the reading"
+    assert [change.path for change in patch.changes] == [f"sparse-{index:02}" for index in range(8)]
+    assert list(patch.dropped) == [f"sparse-{index:02}" for index in range(8, 60)], "what is as it was is no change"
+
+
 def test_a_file_in_place_of_a_folder(layers: tuple[Path, Path]) -> None:
     upper, pristine = layers
     write(pristine, {"d/x": b"1", "d/e/y": b"2", "f": b"3"})
