@@ -35,19 +35,23 @@ def parse_pytest_junit(report: bytes, wanted: Iterable[str]) -> dict[str, TestSt
 
     Where a test is named twice (a failing teardown adds an entry) the worse status counts.
     """
-    found = _junit_cases(report)
-    return {test: found.get(_junit_key(test), "missing") for test in wanted}
+    keys = {test: _junit_key(test) for test in wanted}
+    found = _junit_cases(report, frozenset(keys.values()))
+    return {test: found.get(key, "missing") for test, key in keys.items()}
 
 
-def _junit_cases(report: bytes) -> dict[tuple[str, str], TestStatus]:
+def _junit_cases(report: bytes, wanted: frozenset[tuple[str, str]]) -> dict[tuple[str, str], TestStatus]:
+    """Status by class name and name. Nothing is kept of other tests, however many a report makes up."""
     cases: dict[tuple[str, str], TestStatus] = {}
     current: tuple[str, str] | None = None
 
     def opened(tag: str, attributes: dict[str, str]) -> None:
         nonlocal current
         if tag == "testcase":
-            current = (attributes.get("classname", ""), attributes.get("name", ""))
-            cases.setdefault(current, "passed")
+            case = (attributes.get("classname", ""), attributes.get("name", ""))
+            current = case if case in wanted else None
+            if current is not None:
+                cases.setdefault(current, "passed")
         elif current is not None and tag in _ELEMENTS:
             cases[current] = max(cases[current], _ELEMENTS[tag], key=_SEVERITY.__getitem__)
 
@@ -59,7 +63,8 @@ def _junit_cases(report: bytes) -> dict[tuple[str, str], TestStatus]:
     def refuse(*_: object) -> None:
         raise ValueError("a test report has no document type")
 
-    reader = expat.ParserCreate()
+    # pytest writes UTF-8. What the report itself declares could be any codec of Python's, or none.
+    reader = expat.ParserCreate("utf-8")
     reader.StartElementHandler = opened
     reader.EndElementHandler = closed
     reader.StartDoctypeDeclHandler = refuse

@@ -1,5 +1,7 @@
 """Reports are hostile input: what they say is read, what they hide is missing, and nothing raises."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,6 +50,22 @@ def test_a_damaged_report_names_nothing(report: bytes) -> None:
 @given(st.binary(max_size=2000))
 def test_no_report_raises(report: bytes) -> None:
     assert parse_pytest_junit(report, ["a.py::t"])["a.py::t"] == "missing"
+
+
+@pytest.mark.parametrize("encoding", ["no-such-codec", "hex", "zlib", "utf-7", "utf-16", "undefined", "x" * 3000])
+def test_a_declared_encoding_cannot_make_the_parser_raise(encoding: str) -> None:
+    report = f'<?xml version="1.0" encoding="{encoding}"?><s><testcase classname="a" name="t"/></s>'.encode()
+    assert parse_pytest_junit(report, ["a.py::t"])["a.py::t"] in ("passed", "missing")
+
+
+def test_invented_tests_take_no_memory() -> None:
+    report = b"<s>" + b"".join(b'<testcase name="t%d"/>' % number for number in range(100_000)) + b"</s>"
+    tracemalloc.start()
+    try:
+        assert parse_pytest_junit(report, ["a.py::t"]) == {"a.py::t": "missing"}
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(report)  # expat holds the text once
+    finally:
+        tracemalloc.stop()
 
 
 @given(st.permutations(["", "<failure/>", "<skipped/>", "<error/>"]))
