@@ -1,14 +1,17 @@
 """Checkpoints of a run: ``checkpoints/step-NNNN`` holds the trainer after NNNN finished steps.
 
-Invariant: a checkpoint directory that has its final name is complete (it is written elsewhere and renamed), and the
-latest one is never removed.
+Invariant: a checkpoint directory that has its final name is complete: it is written under another name and renamed, and
+renamed again before it is removed. The latest one is never removed, and is on the disk when `Checkpoints.save` returns.
 """
 
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from lego_rl.rollout.journal import sync_folder
 from lego_rl.rollout.metrics_file import checkpoints_in
+
+_STAGING, _DROPPED = ".writing-", ".dropped-"
 
 
 class Checkpoints:
@@ -35,13 +38,21 @@ class Checkpoints:
             steps: Finished steps.
             write: Fills the empty folder it is given.
         """
+        self._root.mkdir(parents=True, exist_ok=True)
+        for left_over in (*self._root.glob(f"{_STAGING}*"), *self._root.glob(f"{_DROPPED}*")):
+            shutil.rmtree(left_over)
         final = self._root / f"step-{steps:04d}"
-        staging = self._root / f".step-{steps:04d}.partial"
-        for left_over in (staging, final):
-            shutil.rmtree(left_over, ignore_errors=True)
-        staging.mkdir(parents=True)
+        staging = self._root / f"{_STAGING}{final.name}"
+        staging.mkdir()
         write(staging)
+        self._drop(final)
         staging.rename(final)
+        sync_folder(self._root)
         for _, old in checkpoints_in(self._root)[: -self._keep]:
-            shutil.rmtree(old)
+            self._drop(old)
         return final
+
+    def _drop(self, folder: Path) -> None:
+        """Remove a checkpoint, if it is there, so that being killed leaves no part of it under its name."""
+        if folder.exists():
+            shutil.rmtree(folder.rename(folder.with_name(f"{_DROPPED}{folder.name}")))

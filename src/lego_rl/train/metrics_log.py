@@ -1,11 +1,12 @@
 """The metrics of a run: one JSON object a line in ``metrics.jsonl``, the same numbers in TensorBoard.
 
-Invariant: a step has one row. When a run resumes, rows of steps that were not finished are dropped before anything is
-written, so the file never says a step twice.
+Invariant: a step has one row, and it is on the disk when `MetricsLog.write` returns. When a run resumes, rows of steps
+that were not finished are dropped before anything is written, so the file never says a step twice.
 """
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -50,6 +51,8 @@ class MetricsLog:
         row: Row = {"step": step} | {name: _finite(value) for name, value in figures.items()}
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         for name, value in row.items():
             if name != "step" and isinstance(value, int | float):
                 self._board.add_scalar(name, value, step)
