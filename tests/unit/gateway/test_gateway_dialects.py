@@ -6,6 +6,7 @@ import pytest
 from gateway_kit import BASH
 
 from lego_rl.gateway.dialects.anthropic import AnthropicDialect
+from lego_rl.gateway.dialects.base import BadRequest
 from lego_rl.gateway.dialects.openai_chat import OpenAIChatDialect
 from lego_rl.messages import Json, Message, ToolCall
 
@@ -108,3 +109,30 @@ def test_who_asks() -> None:
     assert ANTHROPIC.read(body, {"x-claude-code-agent-id": "a7"}).request.lane == "a7"
     assert OPENAI.read(body, {"x-session-id": "s1"}).request.lane == "s1"
     assert ANTHROPIC.read(body, {}).request.lane == OPENAI.read(body, {}).request.lane == ""
+
+
+class CountedBlock(dict[str, Json]):
+    """A content block that knows how often blocks were compared with each other."""
+
+    compared = 0
+
+    __hash__ = None
+
+    def __eq__(self, other: object) -> bool:
+        CountedBlock.compared += 1
+        return super().__eq__(other)
+
+
+def test_many_blocks_of_a_turn_are_not_compared_with_each_other() -> None:
+    kinds = [("thinking", "thinking"), ("text", "text")]
+    blocks: list[Json] = [CountedBlock({"type": kind, key: str(n)}) for kind, key in kinds for n in range(100)]
+    text = "".join(map(str, range(100)))
+    assert from_anthropic({"role": "assistant", "content": blocks}) == (Message("assistant", text, reasoning=text),)
+    assert CountedBlock.compared == 0
+
+
+@pytest.mark.parametrize("role", ["user", "assistant"])
+@pytest.mark.parametrize("kind", [None, 1, [], {}])
+def test_the_type_of_a_block_is_text(role: str, kind: Json) -> None:
+    with pytest.raises(BadRequest, match=r"messages\.0\.content\.type"):
+        from_anthropic({"role": role, "content": [{"type": kind, "text": "x"}]})

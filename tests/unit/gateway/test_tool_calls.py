@@ -177,3 +177,11 @@ def test_unknown_parsers_are_refused() -> None:
 )
 def test_reasoning_is_split_off(text: str, in_reasoning: bool, expected: Message) -> None:
     assert read_turn(text, PARSER, [BASH], lambda: "c1", in_reasoning=in_reasoning).message == expected
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("rest", ["", "x</parameter></function>"], ids=["never ended", "ended too late"])
+def test_a_policy_that_repeats_itself_costs_no_more_than_its_length(rest: str) -> None:
+    # Searched anew from each beginning this text takes minutes, during which no other trial is served.
+    text = "<tool_call>\n<function=bash>\n<parameter=command>\n" * 10_000 + rest
+    assert PARSER.parse(text, [BASH]) == ParsedText(text, (), well_formed=False)

@@ -14,6 +14,7 @@ from lego_rl.gateway.tree import Request
 from lego_rl.messages import Json, Message, Tool, ToolCall
 
 _BILLING = "x-anthropic-billing-header:"
+_THOUGHTS = ("thinking", "redacted_thinking")
 _FAILURES: dict[Problem, tuple[int, str]] = {
     "bad_request": (400, "invalid_request_error"),
     "too_large": (413, "request_too_large"),
@@ -114,9 +115,9 @@ def _message(fields: Mapping[str, Json], where: str) -> list[Message]:
 
 
 def _assistant(blocks: list[Mapping[str, Json]], where: str) -> Message:
-    thoughts = [block for block in blocks if block.get("type") in {"thinking", "redacted_thinking"}]
+    thoughts = [block for block in blocks if block.get("type") in _THOUGHTS]
     calls = [block for block in blocks if block.get("type") == "tool_use"]
-    spoken = [block for block in blocks if block not in thoughts and block not in calls]
+    spoken = [block for block in blocks if block.get("type") not in (*_THOUGHTS, "tool_use")]
     thinking = "".join(optional_text(block.get("thinking"), f"{where}.content.thinking") for block in thoughts)
     return Message(
         "assistant",

@@ -9,11 +9,13 @@
     </tool_call>
 
 A value is everything between one newline after ``<parameter=KEY>`` and one newline before the ``</parameter>`` that is
-followed by the next parameter or the end of the function, so a value may itself hold ``</parameter>``.
+followed by the next parameter or the end of the function, so a value may itself hold ``</parameter>``. A text is
+searched for these ends once, however many calls it begins: a policy that repeats itself must not hold up other trials.
 Format: Qwen3-Coder and Qwen3.5 chat templates; the same text is read by vLLM's parser of that name.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from lego_rl.gateway.tool_calls.base import ParsedCall, ParsedText
@@ -21,7 +23,8 @@ from lego_rl.gateway.tool_calls.coerce import coerce
 from lego_rl.messages import Json, Tool
 
 _OPEN = re.compile(r"<tool_call>\s*<function=([^\s<>]+)>\s*")
-_PARAMETER = re.compile(r"<parameter=([^\s<>]+)>\n?(.*?)\n?</parameter>\s*(?=<parameter=|</function>)", re.DOTALL)
+_PARAMETER = re.compile(r"<parameter=([^\s<>]+)>\n?")
+_END = re.compile(r"</parameter>\s*(?=<parameter=|</function>)")
 _CLOSE = re.compile(r"</function>\s*</tool_call>")
 _MARKER = re.compile(r"</?tool_call>|<function=|</function>")
 
@@ -32,13 +35,14 @@ class Qwen3CoderParser:
     def parse(self, text: str, tools: Sequence[Tool]) -> ParsedText:
         """Read every block; see `ToolCallParser.parse`."""
         schemas = {tool.name: tool.parameters for tool in tools}
+        ends = [found.span() for found in _END.finditer(text)]
         calls: list[ParsedCall] = []
         kept: list[str] = []
         position = 0
         for opening in _OPEN.finditer(text):
             if opening.start() < position:
                 continue
-            block = _read_block(text, opening, schemas)
+            block = _read_block(text, opening, ends, schemas)
             if block is None:
                 continue
             call, end = block
@@ -54,18 +58,27 @@ class Qwen3CoderParser:
 
 
 def _read_block(
-    text: str, opening: re.Match[str], schemas: Mapping[str, Mapping[str, Json]]
+    text: str, opening: re.Match[str], ends: Sequence[tuple[int, int]], schemas: Mapping[str, Mapping[str, Json]]
 ) -> tuple[ParsedCall, int] | None:
+    """The call that `opening` begins and where it ends, or ``None`` if it is malformed.
+
+    Args:
+        text: The whole text.
+        opening: Where the call begins.
+        ends: ``[start, end)`` of everything in `text` that can end a parameter, in order.
+        schemas: JSON schema of the parameters by tool.
+    """
     name = opening.group(1)
     properties = schemas.get(name, {}).get("properties")
     types = properties if isinstance(properties, Mapping) else {}
     arguments: dict[str, Json] = {}
     position = opening.end()
     while parameter := _PARAMETER.match(text, position):
-        key, value = parameter.groups()
-        if key in arguments:
+        key, start = parameter.group(1), parameter.end()
+        found = bisect_left(ends, (start, 0))
+        if key in arguments or found == len(ends):
             return None
-        arguments[key] = coerce(value, types.get(key))
-        position = parameter.end()
+        end, position = ends[found]
+        arguments[key] = coerce(text[start:end].removesuffix("\n"), types.get(key))
     closing = _CLOSE.match(text, position)
     return (ParsedCall(name, arguments), closing.end()) if closing else None
