@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from lego_rl.evaluate.heldout import Score
+from lego_rl.evaluate.intervals import wilson
 from lego_rl.report.charts import Chart, ErrorBar, Linear, Logarithmic, Series, line_chart, stacked_bars
-from lego_rl.report.intervals import wilson
 from lego_rl.report.summary import Summary
 from lego_rl.rollout.metrics_file import Row
 
@@ -41,7 +41,7 @@ def _reward(rows: Sequence[Row], summary: Summary) -> Chart:
     ]
     return line_chart(
         "Solve rate",
-        "Training trials of each step; held-out tasks with 95 % Wilson intervals.",
+        "Training trials of each step; held-out trials with 95 % Wilson intervals, for these tasks.",
         [_series(rows, "rollout/solve_rate", "training trials", _BLUE)],
         Linear(0.0, 1.0),
         error_bars=bars,

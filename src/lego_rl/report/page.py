@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lego_rl.evaluate.heldout import Score
+from lego_rl.evaluate.intervals import wilson
 from lego_rl.report.curves import charts
 from lego_rl.report.excerpts import compare
 from lego_rl.report.files import RunFiles
-from lego_rl.report.intervals import wilson
 from lego_rl.report.plain_text import cut, plain
 from lego_rl.report.summary import UNSEEN, Summary
 from lego_rl.rollout.faults import FAULT_TABLE

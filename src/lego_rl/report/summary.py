@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from lego_rl.evaluate.heldout import Score, score
+from lego_rl.evaluate.intervals import Rise, rise_of
 from lego_rl.report.clock import active_seconds
 from lego_rl.report.files import RunFiles, Trial
-from lego_rl.report.intervals import Rise, rise_of
 from lego_rl.rollout.labels import AFTER, BEFORE, TRAIN
 from lego_rl.rollout.metrics_file import Row
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lego_rl.evaluate.heldout import Score
-from lego_rl.report.intervals import Interval, Z, rise_of, wilson
+from lego_rl.evaluate.intervals import Interval, Z, rise_of, wilson
 
 scores = st.integers(1, 500).flatmap(lambda n: st.integers(0, n).map(lambda k: Score(k, n)))
 
