@@ -68,17 +68,22 @@ def _read_block(
         ends: ``[start, end)`` of everything in `text` that can end a parameter, in order.
         schemas: JSON schema of the parameters by tool.
     """
-    name = opening.group(1)
-    properties = schemas.get(name, {}).get("properties")
-    types = properties if isinstance(properties, Mapping) else {}
-    arguments: dict[str, Json] = {}
+    values: dict[str, tuple[int, int]] = {}
     position = opening.end()
     while parameter := _PARAMETER.match(text, position):
         key, start = parameter.group(1), parameter.end()
         found = bisect_left(ends, (start, 0))
-        if key in arguments or found == len(ends):
+        if key in values or found == len(ends):
             return None
         end, position = ends[found]
-        arguments[key] = coerce(text[start:end].removesuffix("\n"), types.get(key))
+        values[key] = (start, end)
     closing = _CLOSE.match(text, position)
-    return (ParsedCall(name, arguments), closing.end()) if closing else None
+    if closing is None:
+        return None
+    name = opening.group(1)
+    properties = schemas.get(name, {}).get("properties")
+    types = properties if isinstance(properties, Mapping) else {}
+    arguments = {
+        key: coerce(text[start:end].removesuffix("\n"), types.get(key)) for key, (start, end) in values.items()
+    }
+    return ParsedCall(name, arguments), closing.end()
