@@ -18,6 +18,7 @@ from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.connections import CONNECTIONS, BoundedListener
 from lego_rl.gateway.dialects import DIALECTS
 from lego_rl.gateway.dialects.base import Dialect
+from lego_rl.gateway.http_log import HTTP_LOG
 from lego_rl.gateway.respond import Responder
 from lego_rl.gateway.session import Session
 from lego_rl.gateway.template import ChatTemplate
@@ -84,7 +85,15 @@ class Gateway:
     async def serve(self, sock: socket.socket, session: Session) -> Listener:
         """Answer for `session` on a bound socket, which may live in another network namespace."""
         app = _application(session, Responder(self._ping_seconds), self._model)
-        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            logger=HTTP_LOG,
+            handler_cancellation=True,
+            shutdown_timeout=1.0,
+            # No harness compresses a body, and a few kilobytes would have this process unpack gigabytes.
+            auto_decompress=False,
+        )
 
         async def hang_up_when_crowded(_: web.Request, response: web.StreamResponse) -> None:
             if bounded.is_crowded:
