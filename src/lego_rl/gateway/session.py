@@ -165,11 +165,6 @@ class Session:
             raise self._fault
         return trajectory_of(self._tree, self._ledger.budget_hit, self._ledger.refused)
 
-    @property
-    def engine_failed(self) -> bool:
-        """Whether something on this side failed, and no later call made up for it."""
-        return self.failure is not None
-
     async def _render(self, position: Position) -> NDArray[np.int32]:
         if position.new_characters < LARGE_CHARACTERS:
             return position.render(self._template)

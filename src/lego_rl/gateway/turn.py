@@ -49,7 +49,9 @@ def read_turn(
 def _parse(parser: ToolCallParser, content: str, tools: Sequence[Tool]) -> ParsedText:
     try:
         return parser.parse(content, tools)
-    except Exception:  # noqa: BLE001 - a parser may be anyone's; its fault must not leave a sampled turn unanswered
+    # Everything: the text is the policy's and a parser may be anyone's. A bug that the one brings out in the other must
+    # not leave a sampled turn unanswered: it counts as a malformed call, and its traceback is logged.
+    except Exception:  # noqa: BLE001
         _LOG.exception("the tool-call parser failed; the turn stays text")
         return ParsedText(content, well_formed=False)
 

@@ -1,5 +1,6 @@
 """From what a trial left behind to the two sides of its evidence: what an agent can bring about, and what it cannot."""
 
+from lego_rl.engine.protocol import EngineError
 from lego_rl.rollout.agent import Work
 from lego_rl.rollout.faults import Conduct, Ended, HostEvidence, HostFailure, Row
 from lego_rl.rollout.harbor_trial import Failure, Grades
@@ -52,13 +53,41 @@ def detail_of(row: Row, host: HostEvidence, work: Work, grades: Grades, failure:
         parts.append(str(work.capture_error))
     if row.ended is Ended.HOST_SHORTAGE:
         parts.append(host.shortage)
+    if work.session.failure is not None and work.capture_error is None:
+        parts.append(f"{type(work.session.failure).__name__}: {work.session.failure}")
     if failure is not None:
         parts.append(f"{failure.kind}: {failure.message}")
-    hits = [name for name, count in vars(grades.limit_hits).items() if count] if grades.limit_hits is not None else []
-    if hits:
-        parts.append(f"it ran into its limit of {', '.join(hits)}")
+    parts += _limits_hit(grades)
     line = " ".join(": ".join(parts).split())
     return line.encode("utf-8", errors="backslashreplace").decode()[:DETAIL_CHARS]
+
+
+def may_be_short(work: Work, grades: Grades, failure: Failure | None) -> bool:
+    """Whether a shortage of the host, if there is one, could be why the trial ended as it did."""
+    return (
+        _before_the_verdict(grades, failure) is not None or work.session.failure is not None or _unwatched(work, grades)
+    )
+
+
+def _before_the_verdict(grades: Grades, failure: Failure | None) -> Failure | None:
+    """The failure, if it is why there is no verdict; slow tests are the agent's doing."""
+    late = failure is not None and failure.kind == "VerifierTimeoutError"
+    return None if late or grades.verdict is not None else failure
+
+
+def _unwatched(work: Work, grades: Grades) -> bool:
+    """Whether the harness was killed at work because the host could not measure its sandbox."""
+    died = work.completed is not None and work.completed.died
+    return died and grades.limit_hits is not None and grades.limit_hits.unmeasured
+
+
+def _limits_hit(grades: Grades) -> list[str]:
+    if grades.limit_hits is None:
+        return []
+    hits = vars(grades.limit_hits)
+    names = [name for name in ("memory", "processes", "disk") if hits[name]]
+    found = [f"it ran into its limit of {', '.join(names)}"] if names else []
+    return [*found, "its limits could not be measured"] if hits["unmeasured"] else found
 
 
 def _host_failure(work: Work, grades: Grades, failure: Failure | None, shortage: str | None) -> HostFailure | None:
@@ -66,13 +95,14 @@ def _host_failure(work: Work, grades: Grades, failure: Failure | None, shortage:
         if failure is None or not failure.is_foreseen:
             return HostFailure.INTERNAL
         return HostFailure.SETUP if work.sandbox_started else HostFailure.SANDBOX_START
-    if work.capture_error is not None or work.session.engine_failed:
+    asked = work.session.failure
+    if work.capture_error is not None or isinstance(asked, EngineError):
         return HostFailure.ENGINE
-    if failure is None or grades.verdict is not None or failure.kind == "VerifierTimeoutError":
-        return None
-    if shortage is not None:
+    failure = _before_the_verdict(grades, failure)
+    if shortage is not None and may_be_short(work, grades, failure):
         return HostFailure.SHORTAGE
-    if not failure.is_foreseen:
+    # An answer that nobody foresaw may be a bug that the agent's own words bring out: it masks nothing.
+    if asked is not None or (failure is not None and not failure.is_foreseen):
         return HostFailure.INTERNAL
     # Whatever else fails from here on may be the doing of the file tree that the agent left, or of the tested code.
-    return HostFailure.GRADING_START if failure.kind == GradingStartError.__name__ else None
+    return HostFailure.GRADING_START if failure is not None and failure.kind == GradingStartError.__name__ else None

@@ -20,7 +20,7 @@ from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.trajectory import Accounting, Trajectory
 from lego_rl.harness.base import Harness, HarnessBundle
 from lego_rl.rollout.agent import Work
-from lego_rl.rollout.evidence import conduct_of, detail_of, host_evidence
+from lego_rl.rollout.evidence import conduct_of, detail_of, host_evidence, may_be_short
 from lego_rl.rollout.faults import classify, reward_of
 from lego_rl.rollout.harbor_trial import (
     Failure,
@@ -116,9 +116,11 @@ async def run_trial(spec: TrialSpec, runtime: Runtime) -> TrialRecord:
     folder = runtime.directory.scratch / spec.id
     try:
         result, failure = await _harbor(spec, runtime, work, folder)
+        grades, failure = await asyncio.to_thread(grades_of, folder, failure)  # a patch may be large
         # The sandbox and the session are closed by now: what is short is short without them.
-        shortage = None if failure is None else host_shortage((runtime.state.root, runtime.directory.path))
-        return _record(spec, work, folder, result, failure, shortage, started)
+        may = may_be_short(work, grades, failure)
+        shortage = host_shortage((runtime.state.root, runtime.directory.path)) if may else None
+        return _record(spec, work, result, grades, failure, shortage, started)
     finally:
         await work.close()
         if runtime.scratch is Scratch.DELETE:
@@ -151,7 +153,9 @@ async def _harbor(
                 process_sec=work.process_sec,
             )
             result = await run_harbor(config)
-    except Exception as error:  # noqa: BLE001  (it is not hidden: it becomes a row of the fault table)
+    # Everything: whatever Harbor or a task raises is one trial's. It is not hidden, but becomes a row of the fault
+    # table, with its traceback in the record; one that nobody foresaw is unattributed, and a few of those stop the run.
+    except Exception as error:  # noqa: BLE001
         return None, Failure(type(error).__name__, str(error), traceback.format_exc())
     finally:
         await work.close()
@@ -178,13 +182,12 @@ def grades_of(folder: Path, failure: Failure | None) -> tuple[Grades, Failure | 
 def _record(
     spec: TrialSpec,
     work: Work,
-    folder: Path,
     result: TrialResult | None,
+    grades: Grades,
     failure: Failure | None,
     shortage: str | None,
     started: float,
 ) -> TrialRecord:
-    grades, failure = grades_of(folder, failure)
     conduct = conduct_of(work, grades, failure, spec.grading)
     host = host_evidence(work, grades, failure, shortage)
     row = classify(host, conduct)

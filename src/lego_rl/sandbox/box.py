@@ -47,7 +47,7 @@ class Completed:
         stdout: Bounded output.
         stderr: Bounded output.
         timed_out: The time was up, and every process of the sandbox but its first was killed.
-        died: The whole sandbox was killed, by the host or by its disk limit.
+        died: The whole sandbox was killed, by the host or by a measured limit.
     """
 
     returncode: int
@@ -136,7 +136,7 @@ class Sandbox:
         """Which of its own limits the sandbox ran into, by the host's evidence."""
         hits = self._cgroups.hits()
         memory = max(hits.memory, int(self._watchdog.memory_full))
-        return LimitHits(memory, hits.processes, self._watchdog.disk_full)
+        return LimitHits(memory, hits.processes, self._watchdog.disk_full, self._watchdog.failed)
 
     async def exec(
         self,

@@ -84,6 +84,8 @@ async def grade(
         try:
             await box.put(image.workdir, [*_deletions_first(applied), *own_files])
             done = await box.exec(["sh", "-c", task.tests.command], env=GRADING_ENVIRONMENT, timeout_sec=timeout_sec)
+            if done.died and box.limit_hits().unmeasured:
+                raise SandboxError("the grading sandbox was killed because its limits could not be measured")
             log = _log(done, timeout_sec)
         except SandboxError as error:
             # A patch that cannot be written, or fills the disk, is the policy's; anything else is ours.
@@ -140,5 +142,5 @@ def _deletions_first(changes: Sequence[Change]) -> Iterator[Record]:
 
 def _log(done: Completed, timeout: float) -> str:
     notes = [f"[the test command was killed after {timeout:.0f} s]"] if done.timed_out else []
-    notes += ["[the grading sandbox was killed for its disk limit]"] if done.died else []
+    notes += ["[the grading sandbox was killed for a limit]"] if done.died else []
     return "\n".join([text for text in (done.stdout, done.stderr) if text] + notes)

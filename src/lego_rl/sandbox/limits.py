@@ -46,8 +46,11 @@ class LimitHits:
             killed for the sum of its processes (one process alone sees its allocation fail instead).
         processes: Forks that the kernel refused (0 where ``rlimit`` is in force).
         disk: Whether the sandbox was killed for the size of its changes.
+        unmeasured: Whether the sandbox was killed because its limits could not be measured. What is measured is the
+            agent's own files and processes, so alone this is no evidence of a fault of the host.
     """
 
     memory: int = 0
     processes: int = 0
     disk: bool = False
+    unmeasured: bool = False

@@ -28,11 +28,17 @@ class Watchdog:
         first: Host pid of the sandbox's first process.
         pidfd: The same process as a descriptor.
         watches_memory: No control group limits the memory, so the processes' sizes are added up.
+
+    Attributes:
+        disk_full: The sandbox was killed for the size of a layer.
+        memory_full: It was killed for its memory.
+        failed: It was killed because one of the two could not be measured.
     """
 
     def __init__(self, run: RunFolder, limits: Limits, first: int, pidfd: int, *, watches_memory: bool) -> None:
         self.disk_full = False
         self.memory_full = False
+        self.failed = False
         self._layers = (run.upper, run.root_upper, run.report)
         self._limits = limits
         self._first = first
@@ -49,7 +55,8 @@ class Watchdog:
             while not (self.disk_full or self.memory_full):
                 await asyncio.sleep(INTERVAL_SECONDS)
                 await asyncio.to_thread(self._look)
-        except Exception:  # noqa: BLE001  # Whatever it is, nothing holds the limits from here on.
+        except Exception:  # noqa: BLE001  # Whatever it is, nothing holds the limits from here on: it is kept, and kills.
+            self.failed = True
             _log.exception("a sandbox is killed because its limits cannot be measured")
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from sandbox_tools import FIXED, HIDDEN, processes_named, shell, write_files
 
-from lego_rl.errors import TaskError
+from lego_rl.errors import SandboxError, TaskError
+from lego_rl.sandbox import watchdog
 from lego_rl.sandbox.box import Sandbox
 from lego_rl.sandbox.codec import patch_from_json, patch_to_json
 from lego_rl.sandbox.diff import diff
@@ -175,6 +176,18 @@ async def test_a_patch_that_fills_the_disk_is_a_0(task: Task, image: Image, tool
     verdict = await grade(task, patch, image, toolchain, state=state, limits=Limits(disk_mb=8), timeout_sec=30)
     assert verdict.reward == 0
     assert verdict.seconds < 20
+
+
+async def test_grading_that_cannot_be_watched_has_no_verdict(
+    task: Task, image: Image, toolchain: Toolchain, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_layer: Path, _limit: int) -> int:
+        raise OSError("no more descriptors")
+
+    monkeypatch.setattr(watchdog, "measure", fail)
+    patch = Patch((Change("calc/core.py", "file", b"import time\ntime.sleep(20)\n"),))
+    with pytest.raises(SandboxError, match="its limits could not be measured"):
+        await grade(task, patch, image, toolchain, state=state, timeout_sec=30)
 
 
 async def test_a_tree_that_breaks_tools_is_still_graded(work: Work, state: State) -> None:

@@ -52,7 +52,12 @@ async def test_reward_and_record(task_dir: Path, state: State, tmp_path: Path, s
     assert verdict.reward == reward
     changes = patch_from_json((folder / "patch.json").read_text()).changes
     assert [change.path for change in changes] == (["calc/core.py"] if reward else [])
-    assert json.loads((folder / "limits.json").read_text())["hits"] == {"memory": 0, "processes": 0, "disk": False}
+    assert json.loads((folder / "limits.json").read_text())["hits"] == {
+        "memory": 0,
+        "processes": 0,
+        "disk": False,
+        "unmeasured": False,
+    }
     assert (tmp_path / "trial" / "agent" / "said.txt").read_text() == "said\n"
     assert not list(state.runs.iterdir())
 

@@ -243,7 +243,6 @@ async def test_what_nobody_foresaw_is_the_hosts_and_stays(wire: Wire, stream: bo
             assert response.headers["x-should-retry"] == "false"
             assert type(error).__name__ in (await response.json())["error"]["message"]
         assert at.session.failure is error
-        assert at.session.engine_failed
         accounting = (await at.close()).accounting
         assert accounting == Accounting(refused={"internal": 1})
         assert not engine.samples
@@ -257,7 +256,6 @@ async def test_a_transient_failure_is_kept_until_an_answer_makes_up_for_it() -> 
             assert at.session.failure is errors[0]
         await at.ask(wire, START)
         assert at.session.failure is None
-        assert not at.session.engine_failed
 
 
 async def test_a_contradiction_stays_final_whatever_fails_after_it() -> None:

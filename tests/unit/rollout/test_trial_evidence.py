@@ -21,7 +21,7 @@ from lego_rl.harness import registry
 from lego_rl.harness.base import HarnessBundle
 from lego_rl.messages import Message
 from lego_rl.rollout.agent import Work
-from lego_rl.rollout.evidence import DETAIL_CHARS, conduct_of, detail_of, host_evidence
+from lego_rl.rollout.evidence import DETAIL_CHARS, conduct_of, detail_of, host_evidence, may_be_short
 from lego_rl.rollout.faults import Ended, Treatment, classify, reward_of
 from lego_rl.rollout.harbor_trial import Failure, Grades
 from lego_rl.rollout.spec import Grading
@@ -71,6 +71,10 @@ def work(
     if began:
         asyncio.run(one_request())
     return made
+
+
+def at_fault(prompt: Sequence[int], sampling: Sampling) -> Reply:
+    raise KeyError("a bug")
 
 
 def worked(**changes: object) -> Work:
@@ -127,8 +131,20 @@ def test_a_failure_after_the_verdict_changes_nothing() -> None:
 
 def test_an_engine_that_failed_last_is_the_infrastructures_whatever_the_verdict() -> None:
     done = worked(script=down, completed=Completed(1, "", ""))
-    assert done.session.engine_failed
+    assert isinstance(done.session.failure, EngineError)
     assert ended(done, Grades(Patch(), Verdict(0)), None) == (Ended.ENGINE_FAILED, None)
+
+
+def test_an_answer_that_nobody_foresaw_masks_nothing_for_the_agent_may_have_brought_it_out() -> None:
+    done = worked(script=at_fault, completed=Completed(1, "", ""))
+    assert isinstance(done.session.failure, KeyError)
+    assert ended(done, GRADED, None) == (Ended.UNATTRIBUTED_AFTER, 1)
+    assert ended(done, PATCH, failure("SandboxError")) == (Ended.UNATTRIBUTED_AFTER, 0)
+    host = host_evidence(done, GRADED, None, None)
+    row = classify(host, conduct_of(done, GRADED, None, Grading.FRESH))
+    assert "KeyError: 'a bug'" in detail_of(row, host, done, GRADED, None)
+    assert may_be_short(done, GRADED, None)
+    assert ended(done, GRADED, None, "this process has 1024 of at most 1024 files open") == (Ended.HOST_SHORTAGE, None)
 
 
 def test_an_engine_whose_answers_contradict_themselves_has_failed() -> None:
@@ -152,7 +168,7 @@ def test_how_the_harness_ended_is_read_from_the_host_alone() -> None:
 @given(
     kind=st.text(max_size=12) | st.sampled_from(["SandboxError", "OSError", "KeyError", "VerifierTimeoutError"]),
     message=st.text(max_size=1000),
-    grades=st.sampled_from([Grades(), PATCH, GRADED, Grades(Patch(), Verdict(0), LimitHits(memory=3))]),
+    grades=st.sampled_from([Grades(), PATCH, GRADED, Grades(Patch(), Verdict(0), LimitHits(3, unmeasured=True))]),
 )
 def test_no_failure_after_the_start_masks_a_trial_unless_the_grading_sandbox_could_not_be_built(
     kind: str, message: str, grades: Grades
@@ -170,6 +186,27 @@ def test_no_failure_after_the_start_masks_a_trial_unless_the_grading_sandbox_cou
 
 
 DONE = worked()
+
+
+KILLED = worked(completed=Completed(137, "", "", died=True))
+UNMEASURED = Grades(Patch(), Verdict(0), LimitHits(unmeasured=True))
+
+
+def test_a_sandbox_that_could_not_be_measured_is_graded_unless_the_host_has_run_out() -> None:
+    assert ended(KILLED, UNMEASURED, None) == (Ended.SANDBOX_LOST, 0)
+    assert may_be_short(KILLED, UNMEASURED, None)
+    assert ended(KILLED, UNMEASURED, None, "no memory") == (Ended.HOST_SHORTAGE, None)
+    host = host_evidence(KILLED, UNMEASURED, None, None)
+    row = classify(host, conduct_of(KILLED, UNMEASURED, None, Grading.FRESH))
+    assert detail_of(row, host, KILLED, UNMEASURED, None).endswith("its limits could not be measured")
+
+
+def test_a_shortage_is_no_reason_where_the_harness_had_ended_or_hit_its_limit() -> None:
+    assert not may_be_short(worked(), UNMEASURED, None)
+    assert ended(worked(), UNMEASURED, None, "no memory") == (Ended.FINISHED, 0)
+    full = Grades(Patch(), Verdict(0), LimitHits(disk=True))
+    assert not may_be_short(KILLED, full, None)
+    assert ended(KILLED, full, None, "no memory") == (Ended.SANDBOX_LOST, 0)
 
 
 def test_the_detail_names_the_limits_that_were_hit() -> None:

@@ -115,7 +115,7 @@ def test_what_held_the_limits_is_in_the_outcome_file(store: TrialStore) -> None:
     store.save(full())
     outcome = json.loads((store.path / SPEC.id / "outcome.json").read_text())
     assert outcome["limits"] == {"memory": "cgroup-v2", "processes": "rlimit"}
-    assert outcome["limit_hits"] == {"memory": 2, "processes": 0, "disk": True}
+    assert outcome["limit_hits"] == {"memory": 2, "processes": 0, "disk": True, "unmeasured": False}
 
 
 def test_the_folder_holds_the_files_of_the_contract(store: TrialStore) -> None:

@@ -97,5 +97,6 @@ async def test_a_sandbox_that_cannot_be_measured_is_killed(
         watching.cancel()
     finally:
         os.close(pidfd)
+    assert watching.failed
     assert not (watching.disk_full or watching.memory_full)
     assert "its limits cannot be measured" in caplog.text
