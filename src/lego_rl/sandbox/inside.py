@@ -2,7 +2,8 @@
 
 Invariant: it does what the host asks over one socket and nothing else; when that socket closes, because the host closed
 it or died, it exits, and the kernel kills everything in the sandbox with it. It never tells the host anything but
-exit statuses, a socket and counted bytes, all of which the host treats as untrusted.
+exit statuses, a socket and counted bytes, all of which the host treats as untrusted. No other process of the sandbox
+can stop it, read or write its memory, or take its descriptors.
 
 Run as ``python -I -S inside.py CONTROL_FD PROCESSES DATA_BYTES FILE_BYTES`` (resource limits, 0 for none), with the
 standard library only, and as little of it as possible: every trial pays for its imports. A request is a 4-byte length
@@ -14,6 +15,7 @@ is started, whose wait status, a signed 32-bit integer, is then the reply.
 # pathlib and contextlib would be most of the start-up time.
 # ruff: noqa: PTH103, PTH112, PTH115, PTH123, PTH208, SIM105
 
+import ctypes
 import os
 import resource
 import select
@@ -44,6 +46,7 @@ CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 CANNOT_START, NOT_FOUND = 126, 127
 """The exit statuses that shells have for a program that cannot be run, or is not there."""
 LOCKS = {"NoNewPrivs": "1", "Seccomp": "2"}
+PR_SET_DUMPABLE = 4
 
 running: "dict[int, socket.socket]" = {}
 
@@ -308,8 +311,19 @@ def limit(processes: int, data: int, file: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+def close_to_tracers() -> None:
+    """Take from every other process of the same user what ptrace(2) calls access to this one.
+
+    A first process that another one had stopped would never answer the host again. What it executes is open as ever.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "the first process cannot be closed to tracers")
+
+
 def main() -> None:
     """Serve requests until the host goes."""
+    close_to_tracers()
     os.set_inheritable(int(sys.argv[1]), False)
     control = socket.socket(fileno=int(sys.argv[1]))
     wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

@@ -52,6 +52,28 @@ print(json.dumps({
 """
 
 
+TAKE_OVER = """
+import ctypes, errno, json, os
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.restype = ctypes.c_long
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+def call(function, *arguments):
+    return errno.errorcode.get(ctypes.get_errno()) if function(*arguments) == -1 else "allowed"
+def use(function, *arguments):
+    try:
+        function(*arguments)
+        return "allowed"
+    except OSError as error:
+        return errno.errorcode[error.errno]
+SEIZE, INTERRUPT, GETFD = 0x4206, 0x4207, 438
+print(json.dumps({
+    "memory": use(os.open, "/proc/1/mem", os.O_RDWR), "descriptors": use(os.listdir, "/proc/1/fd"),
+    "a descriptor": call(libc.syscall, GETFD, os.pidfd_open(1), 3, 0),
+    "trace": call(libc.ptrace, SEIZE, 1, None, None), "stop": call(libc.ptrace, INTERRUPT, 1, None, None),
+}), flush=True)
+"""
+
+
 async def test_nothing_but_the_listener_can_be_reached(box: Sandbox, tmp_path: Path) -> None:
     listener = await box.listen(8000)
     server = await asyncio.start_server(lambda _, writer: writer.close(), sock=listener)
@@ -161,6 +183,13 @@ async def test_refused_system_calls(box: Sandbox) -> None:
     assert {answers.pop(name) for name in ("vsock", "packet", "netlink audit", "bluetooth", "alg")} == {"EAFNOSUPPORT"}
     assert {answers.pop(name) for name in machine.absent} == {"ENOSYS"}
     assert set(answers.values()) == {"EPERM"}
+
+
+async def test_the_first_process_cannot_be_taken_over(box: Sandbox) -> None:
+    async with asyncio.timeout(20):  # a first process that is stopped answers nothing, not even that the time is up
+        done = await python(box, TAKE_OVER, timeout_sec=10)
+    refused = {"memory": "EACCES", "descriptors": "EACCES", "a descriptor": "EPERM", "trace": "EPERM", "stop": "ESRCH"}
+    assert json.loads(done.stdout) == refused
 
 
 async def test_identity_and_privileges(box: Sandbox) -> None:
