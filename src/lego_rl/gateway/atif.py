@@ -73,7 +73,7 @@ def _steps(messages: Sequence[Message]) -> list[Step]:
     steps: list[Step] = []
     caller: dict[str, Step] = {}
     for position, message in enumerate(messages):
-        found = caller.get(message.tool_call_id or "")
+        found = caller.get(message.tool_call_id or "") if message.role == "tool" else None
         if found is None:
             step = _step(len(steps) + 1, message, position)
             steps.append(step)

@@ -12,6 +12,7 @@ Files appear under their names at once; whoever needs the two together renames t
 import io
 import json
 import zipfile
+import zlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ from lego_rl.gateway.trajectory import Generation, Segment, Trajectory
 TOKENS_FILE = "tokens.npz"
 TRAJECTORY_FILE = "trajectory.json"
 _ARRAYS = ("context_ids", "token_ids", "logprobs", "routes")
+# zipfile raises RuntimeError for what a damaged head says of encryption and versions.
+_DAMAGED = (OSError, ValueError, LookupError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 def write_trajectory(
@@ -112,7 +115,7 @@ def _load(file: Path) -> tuple[Generation, ...]:
         # From memory: of a damaged file, numpy would leave the handle open.
         with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as archive:
             return _unpack({name: archive[name] for name in archive.files})
-    except (OSError, ValueError, KeyError, IndexError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except _DAMAGED as error:
         raise _unreadable(file, error) from error
 
 

@@ -3,17 +3,22 @@
 import asyncio
 import io
 import json
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from capture_oracle import check_round_trip
 from gateway_kit import BASH, call_text, spell_oddly, tape, user
+from harbor.models.trajectories import Trajectory as AtifTrajectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from wires import WIRES, AnthropicWire, served
 
 from lego_rl.errors import RunError
+from lego_rl.gateway.atif import from_atif, to_atif
 from lego_rl.gateway.store import TOKENS_FILE, TRAJECTORY_FILE, load_segments, read_trajectory, write_trajectory
 from lego_rl.gateway.trajectory import Accounting, Trajectory
 from lego_rl.messages import Message, Tool, ToolCall
@@ -75,6 +80,29 @@ def test_what_a_harness_may_send_can_be_written_down(name: str, place: str, dept
     check_round_trip(trajectory)
 
 
+IDS = st.sampled_from(["", "a", "b"])
+ARGUMENTS = st.dictionaries(IDS, st.none() | st.lists(st.none() | st.booleans(), max_size=2), max_size=2)
+SPOKEN = st.one_of(
+    st.builds(Message, st.sampled_from(["system", "user"]), IDS),
+    st.builds(Message, st.just("tool"), IDS, tool_call_id=IDS),
+    st.builds(
+        Message,
+        st.just("assistant"),
+        IDS,
+        st.lists(st.builds(ToolCall, IDS, IDS, ARGUMENTS), max_size=2).map(tuple),
+        reasoning=st.none() | IDS,
+    ),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(SPOKEN, min_size=1, max_size=6).map(tuple))
+def test_any_conversation_is_read_back_as_it_was(messages: tuple[Message, ...]) -> None:
+    document = to_atif(replace(EMPTY, conversations=(messages,)), harness="h", version="1", session_id="t")
+    text = json.dumps(document.to_json_dict())
+    assert from_atif(AtifTrajectory.model_validate_json(text))[0] == (messages,)
+
+
 def test_a_trial_without_a_call_has_a_record_too() -> None:
     check_round_trip(EMPTY)
 
@@ -94,13 +122,22 @@ def test_the_files_are_readable_without_this_package(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == [TOKENS_FILE, TRAJECTORY_FILE]
 
 
+def _written_over(archive: bytes) -> Iterator[bytes]:
+    """The archive with one place of its first member written over, which makes the file no shorter."""
+    name_length, extra_length = struct.unpack_from("<HH", archive, 26)
+    directory = archive.index(b"PK\x01\x02")
+    encrypted_flag, method, data = directory + 8, directory + 10, 30 + name_length + extra_length
+    for place, byte in ((encrypted_flag, 1), (method, 99), (data, 0xFF)):
+        yield archive[:place] + bytes([byte]) + archive[place + 1 :]
+
+
 def test_damage_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=TOKENS_FILE):
         load_segments(tmp_path)
     write_trajectory(asyncio.run(captured()), tmp_path)
     tokens, text = tmp_path / TOKENS_FILE, tmp_path / TRAJECTORY_FILE
     whole = tokens.read_bytes()
-    for damaged in (b"", whole[:-100], b"x" * 1000):
+    for damaged in (b"", whole[:-100], b"x" * 1000, *_written_over(whole)):
         tokens.write_bytes(damaged)
         with pytest.raises(RunError, match=TOKENS_FILE):
             load_segments(tmp_path)
