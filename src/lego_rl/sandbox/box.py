@@ -30,6 +30,10 @@ from lego_rl.sandbox.toolchain import Toolchain
 from lego_rl.sandbox.watchdog import Watchdog
 
 KILL_SECONDS = 10.0
+ANSWER_SECONDS = 10.0
+"""How long the first process may take to kill the others."""
+TRANSFER_SECONDS = 300.0
+"""How long a file transfer may take: what runs in the sandbox can stop it, or hold its pipes open."""
 TRANSFER_BYTES = 256 << 20
 DRAIN_SECONDS = 0.25
 """How long output is still read after a command has ended: a process that it left behind may hold the pipe open."""
@@ -220,9 +224,16 @@ class Sandbox:
             raise SandboxError("the sandbox died before it could listen") from error
 
     async def kill_processes(self) -> None:
-        """Kill every process in the sandbox but its first, which stays to serve."""
-        with suppress(SandboxDied):
-            await self._channel.reply(await self._channel.send(["kill"], []))
+        """Kill every process in the sandbox but its first, which stays to serve; one that does not answer goes too.
+
+        To the others inside it is a process like any other, which they can stop (ptrace).
+        """
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                with suppress(SandboxDied):
+                    await self._channel.reply(await self._channel.send(["kill"], []))
+        except TimeoutError:
+            self._kill_first()
 
     async def kill(self) -> None:
         """Kill everything in the sandbox; its files stay on the host. Calling it again does nothing.
@@ -283,7 +294,7 @@ class Sandbox:
 
         Raises:
             TransferError: It failed.
-            SandboxError: It wrote too much, or the sandbox died.
+            SandboxError: It wrote too much or took too long, or the sandbox died.
         """
         received, errors = bytearray(), BoundedOutput(ERROR_BYTES)
 
@@ -294,12 +305,17 @@ class Sandbox:
 
         pipes = [OutputPipe(keep), OutputPipe(errors.write)]
         try:
-            status = await self._run(fields, content, pipes)
+            async with asyncio.timeout(TRANSFER_SECONDS):
+                status = await self._run(fields, content, pipes)
+                for pipe in pipes:
+                    await pipe.drain(None)
         except SandboxDied as error:
             raise SandboxError("the sandbox died during a file transfer") from error
+        except TimeoutError as error:
+            raise SandboxError(f"a file transfer did not end within {TRANSFER_SECONDS:.0f} s") from error
         finally:
             for pipe in pipes:
-                await pipe.drain(None)
+                await pipe.drain(0)
         if status != 0:
             raise TransferError(f"{fields[0]} {fields[1]} failed in the sandbox: {errors.text().strip()}")
         return bytes(received)

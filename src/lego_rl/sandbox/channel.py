@@ -57,6 +57,9 @@ class Channel:
             except OSError as error:
                 mine.close()
                 raise SandboxDied("the sandbox no longer answers") from error
+            except BaseException:
+                mine.close()
+                raise
         mine.setblocking(False)
         return mine
 
