@@ -4,10 +4,12 @@ import json
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from lego_rl.errors import TaskError
+from lego_rl.sandbox.parsers import parser_named
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,25 @@ class _Config(BaseModel):
     environment: _Environment = _Environment()
 
 
+def _plain(path: str) -> str:
+    if path.startswith("/") or not {"", ".", ".."}.isdisjoint(path.split("/")):
+        raise ValueError(f"{path!r} is not a path below the work directory")
+    return path
+
+
+type _Word = Annotated[str, Field(min_length=1)]
+
+
+class _Spec(BaseModel):
+    """``tests/spec.json`` as it is written."""
+
+    fail_to_pass: tuple[_Word, ...] = Field(alias="FAIL_TO_PASS")
+    pass_to_pass: tuple[_Word, ...] = Field(alias="PASS_TO_PASS")
+    command: _Word
+    parser: _Word
+    test_files: tuple[Annotated[str, AfterValidator(_plain)], ...]
+
+
 def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
@@ -129,25 +150,27 @@ def _read_config(path: Path) -> _Config:
     except tomllib.TOMLDecodeError as error:
         raise TaskError(f"{path} is not valid TOML: {error}", "mend the file") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        raise TaskError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}", "mend the file") from error
+        raise TaskError(f"{path}: {_first(error)}", "mend the file") from error
 
 
 def _read_spec(path: Path) -> TestSpec:
     try:
-        raw = json.loads(_read_text(path))
-        spec = TestSpec(
-            fail_to_pass=tuple(raw["FAIL_TO_PASS"]),
-            pass_to_pass=tuple(raw["PASS_TO_PASS"]),
-            command=raw["command"],
-            parser=raw["parser"],
-            test_files=tuple(raw["test_files"]),
-        )
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        spec = _Spec.model_validate(json.loads(_read_text(path)))
+    except (json.JSONDecodeError, ValidationError) as error:
+        said = _first(error) if isinstance(error, ValidationError) else repr(error)
         raise TaskError(
-            f"{path} is not a test specification: {error!r}",
-            "it needs FAIL_TO_PASS, PASS_TO_PASS, command, parser, test_files",
+            f"{path} is not a test specification: {said}",
+            "it needs FAIL_TO_PASS, PASS_TO_PASS and test_files (lists of text), command and parser",
         ) from error
     if not spec.fail_to_pass:
         raise TaskError(f"{path} names no FAIL_TO_PASS test", "a task without a failing test cannot be graded")
-    return spec
+    if both := set(spec.fail_to_pass) & set(spec.pass_to_pass):
+        raise TaskError(f"{path} has {min(both)} in FAIL_TO_PASS and in PASS_TO_PASS", "leave it in one of them")
+    parser_named(spec.parser)
+    return TestSpec(**dict(spec))
+
+
+def _first(error: ValidationError) -> str:
+    """The first thing that is wrong, and where."""
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
