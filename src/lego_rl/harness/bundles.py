@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lego_rl.cache import cache_folder
 from lego_rl.errors import HarnessError
 from lego_rl.harness.base import BundleSpec, HarnessBundle
 
@@ -29,9 +30,8 @@ _STAGING = ".staging-"
 
 
 def default_root() -> Path:
-    """Where bundles are kept unless a path is given: ``$XDG_CACHE_HOME/lego-rl/bundles`` (``~/.cache`` by default)."""
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(cache) / "lego-rl" / "bundles"
+    """Where bundles are kept unless a path is given."""
+    return cache_folder("bundles")
 
 
 def install(root: Path, spec: BundleSpec, build: Callable[[Path], None]) -> HarnessBundle:

@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from lego_rl.cache import cache_folder
+
 SANDBOX_UID = 1_900_000_001
 """What a sandbox is on the host when root starts it: an id in the range that no tool hands out
 (systemd's "Users, Groups, UIDs and GIDs" lists 1879048192 to 2147483647 as unused)."""
@@ -39,10 +41,8 @@ class State:
 
     @classmethod
     def default(cls) -> "State":
-        """The user's cache folder (XDG base directory specification)."""
-        cache = os.environ.get("XDG_CACHE_HOME", "")
-        base = Path(cache) if cache.startswith("/") else Path.home() / ".cache"
-        return cls(base / "lego-rl" / "sandbox")
+        """In the user's cache folder."""
+        return cls(cache_folder("sandbox"))
 
     @property
     def pristine(self) -> Path:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lego_rl.errors import HarnessError
 from lego_rl.harness import bundles
 from lego_rl.harness.base import BundleSpec
+from lego_rl.sandbox.state import State
 
 SPEC = BundleSpec(name="toy", version="1.0", licence="Apache-2.0", build="b1")
 
@@ -232,6 +233,10 @@ def test_damaged_record_is_a_clear_error(tmp_path: Path) -> None:
 def test_default_root_follows_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert bundles.default_root() == tmp_path / "lego-rl" / "bundles"
-    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert State.default().root == tmp_path / "lego-rl" / "sandbox"
     monkeypatch.setenv("HOME", str(tmp_path))
+    for unusable in ("", "relative/path"):
+        monkeypatch.setenv("XDG_CACHE_HOME", unusable)
+        assert bundles.default_root() == tmp_path / ".cache" / "lego-rl" / "bundles"
+    monkeypatch.delenv("XDG_CACHE_HOME")
     assert bundles.default_root() == tmp_path / ".cache" / "lego-rl" / "bundles"
