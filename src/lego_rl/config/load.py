@@ -5,15 +5,15 @@ Invariant: what comes back is fully resolved; writing it out with `dump` and rea
 
 import difflib
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import tomli_w
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel
 
 from lego_rl.errors import ConfigError
+from lego_rl.settings import validate
 
 
 def read[M: BaseModel](model: type[M], path: Path, overrides: Iterable[str] = ()) -> M:
@@ -37,22 +37,7 @@ def read[M: BaseModel](model: type[M], path: Path, overrides: Iterable[str] = ()
         raise ConfigError(f"{path} is not valid TOML: {error}", "mend the line it names") from error
     for override in overrides:
         _apply(raw, override)
-    return validate(model, raw)
-
-
-def validate[M: BaseModel](model: type[M], raw: Mapping[str, Any]) -> M:
-    """Validate plain data.
-
-    Raises:
-        ConfigError: Names the first wrong key, what is wrong with it, and how many more are wrong.
-    """
-    try:
-        return model.model_validate(raw)
-    except ValidationError as error:
-        details = error.errors()
-        more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-        problem, fix = _describe(model, details[0])
-        raise ConfigError(problem + more, fix) from error
+    return validate(model, raw, guide="docs/recipes.md")
 
 
 def dump(recipe: BaseModel) -> str:
@@ -86,38 +71,3 @@ def _apply(raw: dict[str, Any], override: str) -> None:
         if not isinstance(target, dict):
             raise ConfigError(f"--set {override!r}: {section} is a value, not a section", "name the key itself")
     target[leaf] = value
-
-
-def _describe(model: type[BaseModel], detail: ErrorDetails) -> tuple[str, str]:
-    parts = [str(part) for part in detail["loc"]]
-    key = ".".join(parts)
-    if detail["type"] == "extra_forbidden":
-        section = _section(model, parts[:-1])
-        names = sorted(section.model_fields) if section else []
-        near = difflib.get_close_matches(parts[-1], names, n=1)
-        where = ".".join([*parts[:-1], near[0]]) if near else ""
-        fix = f"did you mean {where}?" if near else f"valid names here: {', '.join(names)}"
-        return f"unknown key {key}", fix
-    if detail["type"] == "missing":
-        return f"{key} is missing", f"add {key} to the recipe"
-    return f"{key} = {detail['input']!r}: {_sentence(detail['msg'])}", "see docs/recipes.md for what it takes"
-
-
-def _sentence(message: str) -> str:
-    text = message.removeprefix("Value error, ")
-    return text[:1].lower() + text[1:]
-
-
-def _section(model: type[BaseModel], path: list[str]) -> type[BaseModel] | None:
-    """The model behind a dotted path; pydantic puts a union's discriminator value into the path, which is skipped."""
-    current: type[BaseModel] = model
-    for part in path:
-        field = current.model_fields.get(part)
-        if field is None:
-            continue
-        candidates = [field.annotation, *get_args(field.annotation)]
-        models = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
-        if not models:
-            return None
-        current = models[0]
-    return current

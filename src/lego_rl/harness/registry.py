@@ -1,19 +1,16 @@
 """The harnesses by name. Other rooms reach an adapter through here and never ask which one it is."""
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from pydantic import ValidationError
 
 from lego_rl.errors import ConfigError
 from lego_rl.harness import bundles
 from lego_rl.harness.base import Harness, HarnessBundle, OptionValue
 from lego_rl.harness.claude_code import ClaudeCode, ClaudeCodeOptions
 from lego_rl.harness.openhands_sdk import OpenHandsOptions, OpenHandsSdk
-from lego_rl.settings import Settings
+from lego_rl.settings import Settings, nearest, validate
 
 
 @dataclass(frozen=True)
@@ -23,23 +20,13 @@ class Registration[O: Settings]:
     options: type[O]
     adapter: Callable[[O], Harness]
 
-    def make(self, name: str, values: Mapping[str, OptionValue]) -> Harness:
+    def make(self, values: Mapping[str, OptionValue]) -> Harness:
         """The adapter with validated options.
 
         Raises:
             ConfigError: An option is unknown or has an impossible value.
         """
-        try:
-            return self.adapter(self.options.model_validate(values))
-        except ValidationError as error:
-            raise self._explain(name, error) from error
-
-    def _explain(self, name: str, error: ValidationError) -> ConfigError:
-        detail = error.errors()[0]
-        key = ".".join(str(part) for part in detail["loc"])
-        if detail["type"] == "extra_forbidden":
-            return ConfigError(f"{name} has no option {key}", _nearest(key, list(self.options.model_fields)))
-        return ConfigError(f"{name} option {key} = {detail['input']!r}: {detail['msg']}", "see docs/harnesses.md")
+        return self.adapter(validate(self.options, values, guide="docs/harnesses.md", section="harness.options"))
 
 
 REGISTRY: Mapping[str, Registration[Any]] = {
@@ -56,8 +43,8 @@ def make(name: str, options: Mapping[str, OptionValue] | None = None) -> Harness
         ConfigError: The name or an option is unknown, or a value is impossible.
     """
     if name not in REGISTRY:
-        raise ConfigError(f"there is no harness {name!r}", _nearest(name, list(REGISTRY)))
-    return REGISTRY[name].make(name, options or {})
+        raise ConfigError(f"there is no harness {name!r}", nearest(name, REGISTRY))
+    return REGISTRY[name].make(options or {})
 
 
 def install(name: str, root: Path | None = None) -> HarnessBundle:
@@ -95,8 +82,3 @@ def verify(name: str, root: Path | None = None) -> HarnessBundle:
 def installed(root: Path | None = None) -> list[HarnessBundle]:
     """Every installed bundle, also of versions that are no longer pinned."""
     return bundles.installed(root or bundles.default_root())
-
-
-def _nearest(word: str, names: list[str]) -> str:
-    near = difflib.get_close_matches(word, names, n=1)
-    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(names))}"

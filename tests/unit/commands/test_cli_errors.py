@@ -26,7 +26,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     ("override", "problem", "fix"),
     [
         ("harness.name=claude-cod", "there is no harness 'claude-cod'", "did you mean claude-code?"),
-        ("harness.options.baer=true", "claude-code has no option baer", "did you mean bare?"),
+        ("harness.options.baer=true", "unknown key harness.options.baer", "did you mean harness.options.bare?"),
         ("policy.path=builtin:dema", "there is no shipped policy builtin:dema", "builtin:demo"),
         ("policy.path=/nowhere", "there is no policy directory /nowhere", "builtin:NAME"),
         ("policy.tool_parser=hermess", "no tool-call parser is called 'hermess'", "qwen3_coder"),

@@ -71,14 +71,14 @@ def test_limits_reach_the_harness_looser() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("claude-code", {"baer": True}, "claude-code has no option baer; did you mean bare"),
-        ("claude-code", {"temperature": 1.0}, "there are: append_system_prompt, autocompact_tokens, bare"),
-        ("claude-code", {"effort": "huge"}, "effort = 'huge'"),
+        ("claude-code", {"baer": True}, r"unknown key harness\.options\.baer; did you mean harness\.options\.bare\?"),
+        ("claude-code", {"temperature": 1.0}, "valid names here: append_system_prompt, autocompact_tokens, bare"),
+        ("claude-code", {"effort": "huge"}, "harness.options.effort = 'huge'"),
         ("claude-code", {"autocompact_tokens": 5}, "autocompact_tokens = 5"),
-        ("openhands-sdk", {"condensers": 3}, "did you mean condenser_max_size"),
+        ("openhands-sdk", {"condensers": 3}, "did you mean harness.options.condenser_max_size"),
         ("openhands-sdk", {"tools": ["terminal", "browser"]}, "tools.1 = 'browser'"),
         ("claude", {}, "did you mean claude-code"),
-        ("vim", {}, "there are: claude-code, openhands-sdk"),
+        ("vim", {}, "valid names here: claude-code, openhands-sdk"),
     ],
 )
 def test_bad_names_and_values_are_refused(name: str, options: dict[str, OptionValue], message: str) -> None:
