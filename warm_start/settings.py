@@ -4,8 +4,7 @@ from pydantic import Field
 
 from lego_rl.harness.base import OptionValue
 from lego_rl.settings import Settings
-from lego_rl.train.settings import OptimizerSettings
-from lego_rl.train.sft_settings import SftSettings
+from lego_rl.train.sft_settings import SftOptimizerSettings, SftSettings
 from warm_start.capture import CaptureSettings
 
 
@@ -36,9 +35,9 @@ OPENHANDS_OPTIONS: dict[str, OptionValue] = {
 """A prompt that suits a small context; the OpenHands recipe of the demo has the same options."""
 
 
-def _optimizer(lr: float) -> OptimizerSettings:
+def _optimizer(lr: float) -> SftOptimizerSettings:
     """Tiny policies take large steps, and forget the second moment sooner than large ones."""
-    return OptimizerSettings(lr=lr, betas=(0.9, 0.98))
+    return SftOptimizerSettings(lr=lr, betas=(0.9, 0.98))
 
 
 def _captures(claude_code: int, openhands: int) -> tuple[CaptureSettings, ...]:

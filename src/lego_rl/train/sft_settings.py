@@ -11,6 +11,13 @@ from lego_rl.settings import Settings
 from lego_rl.train.settings import OptimizerSettings
 
 
+class SftOptimizerSettings(OptimizerSettings):
+    """AdamW; its learning rate follows the schedule."""
+
+    lr: float = Field(default=1e-3, gt=0)
+    """Learning rate, the highest of the schedule."""
+
+
 class SftSettings(Settings):
     """How demonstrations are learned from."""
 
@@ -20,8 +27,8 @@ class SftSettings(Settings):
     """Segments of one update; every segment is seen once before any is seen twice."""
     microbatch_tokens: int = Field(default=8192, ge=1)
     """Most positions computed in one forward pass, padding included; one longer segment is computed alone."""
-    optimizer: OptimizerSettings = OptimizerSettings(lr=1e-3)
-    """The optimizer; its learning rate is the highest of the schedule."""
+    optimizer: SftOptimizerSettings = SftOptimizerSettings()
+    """The optimizer."""
     warmup: int = Field(default=20, ge=0)
     """Updates over which the learning rate rises from 0."""
     schedule: Literal["constant", "cosine"] = "cosine"

@@ -11,9 +11,8 @@ from tiny_moe import VOCAB, moe, policy_directory, segment
 from lego_rl.engine.embedded.policy import load_policy
 from lego_rl.errors import ConfigError
 from lego_rl.gateway.trajectory import Segment
-from lego_rl.train.settings import OptimizerSettings
 from lego_rl.train.sft import SftMetrics, SftTrainer, learning_rate, run_sft
-from lego_rl.train.sft_settings import SftSettings
+from lego_rl.train.sft_settings import SftOptimizerSettings, SftSettings
 
 PROMPT = list(range(1, 21))
 
@@ -29,7 +28,7 @@ def demonstrations(count: int, seed: int = 0) -> list[Segment]:
 
 
 def settings(**changes: object) -> SftSettings:
-    values = {"steps": 6, "batch": 4, "warmup": 2, "checkpoint_every": 2, "optimizer": OptimizerSettings(lr=1e-2)}
+    values = {"steps": 6, "batch": 4, "warmup": 2, "checkpoint_every": 2, "optimizer": SftOptimizerSettings(lr=1e-2)}
     return SftSettings.model_validate(values | changes)
 
 
@@ -54,7 +53,7 @@ def test_only_masked_in_tokens_are_learned() -> None:
     ids = torch.from_numpy(demonstration.token_ids.astype(np.int64))[None]
     logp_T = policy(input_ids=ids).logits[0, :-1].log_softmax(-1).gather(-1, ids[0, 1:, None]).squeeze(-1)
     expected = torch.autograd.grad(-logp_T[21:24].mean(), list(policy.parameters()), allow_unused=True)
-    trainer = SftTrainer(policy, Path(), settings(balance=0.0, optimizer=OptimizerSettings(lr=1e-9, grad_clip=1e9)))
+    trainer = SftTrainer(policy, Path(), settings(balance=0.0, optimizer=SftOptimizerSettings(lr=1e-9, grad_clip=1e9)))
     seen: dict[str, torch.Tensor] = {}
     for name, parameter in policy.named_parameters():
         parameter.register_post_accumulate_grad_hook(lambda p, name=name: seen.update({name: p.grad.clone()}))
