@@ -144,5 +144,12 @@ def user(text: str) -> Message:
     return Message("user", text)
 
 
+START = [Message("system", "Mend code."), user("Mend it.")]
+"""How a conversation begins."""
+
+CALL = call_text("bash", {"command": "ls"})
+"""A sampled turn that calls a tool."""
+
+
 def result(call: ToolCall, text: str) -> Message:
     return Message("tool", text, tool_call_id=call.id)

@@ -8,14 +8,13 @@ from dataclasses import replace
 
 import pytest
 from capture_oracle import check_laws, check_round_trip
-from gateway_kit import BASH, Tape, call_text, spell, spell_oddly, tape, user
+from gateway_kit import BASH, START, Tape, call_text, spell, spell_oddly, tape, user
 from wires import WIRES, Served, Wire, served
 
 from lego_rl.messages import Message
 
 TURNS = 4
 CALLS = [call_text("bash", {"command": f"cat {index}", "timeout": 5}) for index in range(9)]
-START = [Message("system", "Mend code."), user("Mend it.")]
 
 pytestmark = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 

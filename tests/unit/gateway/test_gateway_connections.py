@@ -10,15 +10,13 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from gateway_kit import tape, user
+from gateway_kit import START, tape, user
 from wires import AnthropicWire, Served, served
 
 from lego_rl.gateway import connections
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.connections import CONNECTIONS, connections_each
-from lego_rl.messages import Message
 
-START = [Message("system", "Mend code."), user("Mend it.")]
 WIRE = AnthropicWire()
 
 

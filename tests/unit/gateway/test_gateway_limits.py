@@ -7,10 +7,10 @@ import threading
 from collections.abc import Sequence
 
 import pytest
-from gateway_kit import BASH, TEMPLATE, GatedEngine, chat_template, encoder, spell, tape, user
+from gateway_kit import BASH, START, TEMPLATE, GatedEngine, chat_template, encoder, spell, tape, user
 from hypothesis import given
 from hypothesis import strategies as st
-from wires import WIRES, AnthropicWire, Wire, served
+from wires import AnthropicWire, Wire, every_wire, served
 
 from lego_rl.engine.protocol import EngineError, Sample, Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine
@@ -21,11 +21,6 @@ from lego_rl.gateway.threads import in_thread
 from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.gateway.tree import Request
 from lego_rl.messages import Message, Tool, ToolCall
-
-START = [Message("system", "Mend code."), user("Mend it.")]
-
-every_wire = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
-
 
 HUGE = "a" * 3_000_000
 HUGE_BODIES: dict[str, tuple[list[Message], list[Tool]]] = {

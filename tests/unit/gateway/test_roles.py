@@ -4,13 +4,11 @@ from dataclasses import replace
 
 import pytest
 from capture_oracle import check_laws
-from gateway_kit import BASH, call_text, tape, user
+from gateway_kit import BASH, CALL, START, tape, user
 from wires import AnthropicWire, served
 
 from lego_rl.messages import Message, Tool
 
-START = [Message("system", "Mend code."), user("Mend it.")]
-CALL = call_text("bash", {"command": "ls"})
 WIRE = AnthropicWire()
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import aiohttp
-from gateway_kit import BASH, chat_template
+import pytest
+from gateway_kit import BASH, START, chat_template
 
 from lego_rl.engine.protocol import Engine
 from lego_rl.gateway.budget import Budget
@@ -114,6 +115,13 @@ class OpenAIChatWire:
 
 
 WIRES: dict[str, Wire] = {"anthropic": AnthropicWire(), "openai-chat": OpenAIChatWire()}
+
+every_wire = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
+
+
+def streamed(wire: Wire) -> dict[str, Json]:
+    """A streamed request that begins a conversation."""
+    return wire.body(START, ()) | {"stream": True}
 
 
 @dataclass
