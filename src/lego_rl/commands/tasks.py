@@ -6,7 +6,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from lego_rl.errors import TaskError
 from lego_rl.tasks.build import build_pool
 from lego_rl.tasks.pool import load_pool
 
@@ -15,10 +14,8 @@ def build(out: Path) -> None:
     """Write the built-in pool and print its splits and families.
 
     Raises:
-        TaskError: The folder exists and is not empty.
+        TaskError: The folder exists and is not empty, or it cannot be written.
     """
-    if out.exists() and any(out.iterdir()):
-        raise TaskError(f"{out} is not empty", "name a folder that does not exist yet")
     build_pool(out)
     splits = load_pool(out)
     table = Table("family", *splits, box=None, pad_edge=False)

@@ -99,7 +99,9 @@ def inspect_policy(path: Path) -> PolicyFacts:
         tokenizer_size=tokenizer_size,
         context=_config_value(path, config, "max_position_embeddings"),
         # By the router's own rows: configurations of the same architecture call the number by different names.
-        experts=max((tensor.shape[0] for name, tensor in stored.items() if name.endswith(_ROUTER)), default=0),
+        experts=max(
+            (rows for name, tensor in stored.items() if name.endswith(_ROUTER) for rows in tensor.shape[:1]), default=0
+        ),
         tied=tied,
         parameters=sum(prod(tensor.shape) for tensor in stored.values()),
         weight_bytes=sum(tensor.size for tensor in stored.values()),
@@ -114,7 +116,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         raise ConfigError(
             f"{path} is missing", "a policy directory holds it; copy it from where the policy was saved"
         ) from error
-    except ValueError as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not JSON: {error}", "save the policy again") from error
     if not isinstance(content, dict):
         raise ConfigError(f"{path} is not a JSON object", "save the policy again")
@@ -142,9 +144,9 @@ def _check_embedding(path: Path, stored: Mapping[str, _Stored], vocab_size: int,
     embedding = stored.get(_EMBEDDING)
     if embedding is None:
         raise ConfigError(f"the weights in {path} have no {_EMBEDDING}", "save the policy as a causal language model")
-    if embedding.shape[0] != vocab_size:
+    if embedding.shape[:1] != (vocab_size,):
         raise ConfigError(
-            f"{path} has {embedding.shape[0]} embeddings, its config says vocab_size {vocab_size}",
+            f"{path} has an embedding of shape {list(embedding.shape)}, its config says vocab_size {vocab_size}",
             "save config and weights together",
         )
     if not tied and _HEAD not in stored:
@@ -159,8 +161,10 @@ def _stored_tensors(path: Path) -> dict[str, _Stored]:
     if not files[0].is_file():
         if not (path / SHARDS).is_file():
             raise ConfigError(f"{path} has no {WEIGHTS}", "save the policy with save_pretrained, in safetensors format")
-        names = _read_json(path / SHARDS).get("weight_map", {}).values()
-        files = [path / name for name in sorted(set(names))]
+        shards = _read_json(path / SHARDS).get("weight_map")
+        if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
+            raise ConfigError(f"{path / SHARDS} does not say which file holds which weight", "save the policy again")
+        files = [path / name for name in sorted(set(shards.values()))]
     stored: dict[str, _Stored] = {}
     for file in files:
         stored |= _read_header(file)
@@ -179,7 +183,7 @@ def _read_header(file: Path) -> dict[str, _Stored]:
             for name, entry in entries.items()
         }
         complete = file.stat().st_size == 8 + length + sum(tensor.size for tensor in stored.values())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, MemoryError) as error:
+    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, MemoryError, RecursionError) as error:
         raise ConfigError(f"{file} is no safetensors file: {error}", "save or copy the policy again") from error
     if not complete:
         raise ConfigError(f"{file} is cut short", "save or copy the policy again")

@@ -115,15 +115,18 @@ def build_pool(out: Path, seed: int = POOL_SEED, sizes: dict[Split, int] | None 
         The task directories.
 
     Raises:
-        TaskError: `out` is not empty.
+        TaskError: `out` is not empty, or cannot be written.
     """
-    if out.exists() and any(out.iterdir()):
-        raise TaskError(f"{out} is not empty", "name a new folder, or remove this one first")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as scratch:
-        pool = Path(scratch) / "pool"
-        names = [write_task(task, pool).name for task in pool_tasks(seed, sizes)]
-        pool.rename(out)
+    try:
+        if out.exists() and any(out.iterdir()):
+            raise TaskError(f"{out} is not empty", "name a new folder, or remove this one first")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as scratch:
+            pool = Path(scratch) / "pool"
+            names = [write_task(task, pool).name for task in pool_tasks(seed, sizes)]
+            pool.rename(out)
+    except OSError as error:
+        raise TaskError(f"cannot write tasks into {out}: {error}", "name a new folder on a disk with space") from error
     return [out / name for name in names]
 
 

@@ -23,7 +23,7 @@ def pool_folder(pool: str, cache: Path) -> Path:
         cache: Where the built-in pool is generated, once for each version of the generator.
 
     Raises:
-        TaskError: There is no such folder.
+        TaskError: There is no such folder, or the built-in pool cannot be written.
     """
     if pool != BUILTIN:
         folder = Path(pool)
@@ -34,7 +34,7 @@ def pool_folder(pool: str, cache: Path) -> Path:
     if not folder.exists():
         try:
             build_pool(folder)
-        except OSError:  # another process finished the same folder first
+        except TaskError:  # another process finished the same folder first
             if not folder.exists():
                 raise
     return folder

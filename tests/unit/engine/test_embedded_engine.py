@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -352,3 +353,15 @@ async def test_the_trainer_gets_its_threads_back(moe: Reference) -> None:
 def test_other_precisions_are_refused(moe: Reference) -> None:
     with pytest.raises(ConfigError, match="float16"):
         EmbeddedEngine(moe.weights(torch.float16))
+
+
+@pytest.mark.parametrize("device", ["gpu", "", "meta", "cuda:99"])
+def test_a_device_that_is_not_here_is_said(device: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"device '{device}' cannot be used"):
+        EmbeddedEngine.from_directory(tmp_path, device=device)
+
+
+@pytest.mark.parametrize("space", [1 << 44, 1 << 62, 1 << 90])
+def test_a_prefix_cache_that_fits_no_memory_is_said(moe: Reference, space: int) -> None:
+    with pytest.raises(ConfigError, match="no memory for a prefix cache"):
+        EmbeddedEngine(moe.weights(), options=EngineOptions(cache_tokens=space))

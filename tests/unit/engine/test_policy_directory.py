@@ -108,6 +108,22 @@ def write(name: str, content: bytes) -> Callable[[Path], None]:
     return lambda folder: (folder / name).write_bytes(content) and None
 
 
+def folder_for(name: str) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        (folder / name).unlink()
+        (folder / name).mkdir()
+
+    return damage
+
+
+def shards(index: bytes) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        (folder / "model.safetensors").unlink()
+        (folder / "model.safetensors.index.json").write_bytes(index)
+
+    return damage
+
+
 def cut_short(folder: Path) -> None:
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-1])
@@ -126,11 +142,18 @@ def bigger_tokenizer(folder: Path) -> None:
         (lambda folder: (folder / "model.safetensors").unlink(), r"has no model\.safetensors"),
         (write("config.json", b"{"), "is not JSON"),
         (write("config.json", b"[]"), "is not a JSON object"),
+        (write("config.json", b"[" * 100_000), "is not JSON"),
+        (folder_for("config.json"), "is not JSON"),
+        (folder_for("tokenizer.json"), "is not JSON"),
+        (shards(b'{"weight_map": 3}'), "which file holds which weight"),
+        (shards(b'{"weight_map": {"a": 3}}'), "which file holds which weight"),
+        (shards(b"{}"), "which file holds which weight"),
+        (edit_weights(lambda weights: weights.update({"model.embed_tokens.weight": torch.zeros(())})), r"shape \[\]"),
         (write("tokenizer.json", b"{}"), "no fast tokenizer"),
         (write("model.safetensors", b"\xff" * 40), "no safetensors file"),
         (cut_short, "is cut short"),
         (edit_config(vocab_size="many"), "vocab_size = 'many'"),
-        (edit_config(vocab_size=VOCAB + 1), "has 300 embeddings"),
+        (edit_config(vocab_size=VOCAB + 1), r"embedding of shape \[300,"),
         (edit_config(tie_word_embeddings=False), r"no lm_head\.weight"),
         (bigger_tokenizer, "ids up to 300"),
         (edit_weights(lambda weights: weights.pop("model.embed_tokens.weight")), "have no model.embed_tokens"),

@@ -46,6 +46,23 @@ def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
     assert files(tmp_path) == {"mine": b"x"}
 
 
+@pytest.mark.parametrize("name", ["file", "file/below", "x" * 300])
+def test_a_place_that_cannot_be_written_is_said(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(TaskError, match="cannot write tasks into"):
+        build_pool(tmp_path / name, sizes=SMALL)
+    assert files(tmp_path) == {"file": b"x"}
+
+
+def test_a_pool_that_another_process_finished_first_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slower(folder: Path) -> None:
+        build_pool(folder, sizes=SMALL)
+        build_pool(folder, sizes=SMALL)
+
+    monkeypatch.setattr("lego_rl.tasks.pool.build_pool", slower)
+    assert any(pool_folder("builtin", tmp_path).iterdir())
+
+
 def test_hidden_tests_and_the_solution_are_not_in_the_environment(folder: Path) -> None:
     task = Task.load(folder)
     shown = files(folder / "environment")

@@ -26,7 +26,7 @@ from torch import Tensor
 from lego_rl.engine.embedded.call import Call
 from lego_rl.engine.embedded.drawing import Uniforms
 from lego_rl.engine.embedded.geometry import Geometry
-from lego_rl.engine.embedded.policy import load_policy
+from lego_rl.engine.embedded.policy import load_policy, usable_device
 from lego_rl.engine.embedded.prefix_cache import BLOCK_TOKENS
 from lego_rl.engine.embedded.stats import EngineStats
 from lego_rl.engine.embedded.stepper import EngineOptions
@@ -86,13 +86,14 @@ class EmbeddedEngine:
             seed: See the class.
 
         Raises:
-            ConfigError: The directory is incomplete or contradicts itself.
+            ConfigError: The directory is incomplete or contradicts itself, or this machine has no such device.
         """
         if isinstance(dtype, str):
             dtype = _PRECISIONS[dtype]
+        place = usable_device(device)
         module = load_policy(path, dtype)
         geometry = Geometry.from_config(module.config)
-        weights = Weights.from_state_dict(module.state_dict(), geometry, dtype, torch.device(device))
+        weights = Weights.from_state_dict(module.state_dict(), geometry, dtype, place)
         return cls(weights, version=version, options=options, seed=seed)
 
     @property

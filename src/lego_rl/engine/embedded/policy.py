@@ -49,6 +49,22 @@ def load_policy(path: Path, dtype: torch.dtype) -> PreTrainedModel:
     return loaded
 
 
+def usable_device(name: str) -> torch.device:
+    """The torch device of this name.
+
+    Raises:
+        ConfigError: This machine has none that can hold numbers.
+    """
+    try:
+        torch.zeros(1, device=name).item()
+        return torch.device(name)
+    except (RuntimeError, AssertionError) as error:  # torch built without the device, no driver, no such index
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(
+            f"device {name!r} cannot be used: {reason}", 'set engine.device to "cpu", or to a GPU of this machine'
+        ) from error
+
+
 def save_policy(
     state: Mapping[str, Tensor], config: PretrainedConfig, target: Path, *, dtype: torch.dtype, companions: Path
 ) -> None:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from lego_rl.engine.embedded.geometry import Geometry
 from lego_rl.engine.embedded.kv import KvBuffer
+from lego_rl.errors import ConfigError
 
 BLOCK_TOKENS = 32
 """Tokens a block holds. Small, so that little is recomputed at a prefix's end; copies are by list of blocks anyway."""
@@ -52,15 +53,22 @@ class PrefixCache:
         dtype: Of keys and values.
         device: Of keys and values; routes stay in the host's memory.
         tokens: Space, in tokens; 0 shares nothing.
+
+    Raises:
+        ConfigError: There is no memory for it.
     """
 
     def __init__(self, geometry: Geometry, dtype: torch.dtype, device: torch.device, tokens: int) -> None:
         g = geometry
         count = tokens // BLOCK_TOKENS
-        self._blocks = torch.empty(
-            (count, g.layers, 2 * g.kv_heads, BLOCK_TOKENS, g.head_dim), dtype=dtype, device=device
-        )
-        self._routes: NDArray[np.uint8] = np.empty((count, BLOCK_TOKENS, g.routed_layers, g.top_k), np.uint8)
+        shape = (count, g.layers, 2 * g.kv_heads, BLOCK_TOKENS, g.head_dim)
+        try:
+            self._blocks = torch.empty(shape, dtype=dtype, device=device)
+            self._routes: NDArray[np.uint8] = np.empty((count, BLOCK_TOKENS, g.routed_layers, g.top_k), np.uint8)
+        except (RuntimeError, MemoryError, ValueError, TypeError) as error:  # what torch and numpy raise for a size
+            raise ConfigError(
+                f"there is no memory for a prefix cache of {tokens} tokens", "lower engine.cache_tokens"
+            ) from error
         self._free = list(range(count))
         self._index: OrderedDict[bytes, int] = OrderedDict()
 
