@@ -224,10 +224,7 @@ class Sandbox:
             raise SandboxError("the sandbox died before it could listen") from error
 
     async def kill_processes(self) -> None:
-        """Kill every process in the sandbox but its first, which stays to serve; one that does not answer goes too.
-
-        To the others inside it is a process like any other, which they can stop (ptrace).
-        """
+        """Kill every process in the sandbox but its first, which stays to serve; one that does not answer goes too."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 with suppress(SandboxDied):

@@ -13,6 +13,7 @@ from pathlib import Path
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.snapshot import measure
 from lego_rl.sandbox.state import RunFolder
+from lego_rl.sandbox.unlinked import unlinked_size
 
 INTERVAL_SECONDS = 1.0
 
@@ -63,7 +64,8 @@ class Watchdog:
 
     def _look(self) -> None:
         disk = self._limits.disk_mb << 20
-        self.disk_full = any(measure(layer, disk) > disk for layer in self._layers)
+        unlinked = unlinked_size(descendants(self._first))
+        self.disk_full = any(unlinked + measure(layer, disk) > disk for layer in self._layers)
         if self._watches_memory:
             self.memory_full = exceeds(self._first, self._limits.memory_mb << 10)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -93,11 +94,25 @@ async def test_disk(box: Sandbox) -> None:
     assert sum(path.stat().st_size for path in large.iterdir() if path.is_file()) < 500 << 20
 
 
+MAP_UNLINKED = """
+import mmap, os, time
+held = []
+for name in "fg":
+    with open(name, "w+b") as file:
+        file.write(bytes(40000000))
+        file.flush()
+        held.append(mmap.mmap(file.fileno(), 4096))
+    os.unlink(name)
+time.sleep(30)
+"""
 HIDING_PLACES = {
     "unreadable folder": "mkdir h; cd h; for i in $(seq 80); do head -c 1000000 /dev/zero > f$i; done; chmod 0 /app/h",
     "nested beyond any path": "d=$(printf %0200d 0); for i in $(seq 30); do mkdir $d; cd $d; done;"
     " head -c 1000000 /dev/zero > f",
+    "unlinked and open": "exec 8> f 9> g; rm f g; for n in 8 9; do head -c 40000000 /dev/zero >&$n; done",
 }
+if os.geteuid() == 0:  # the kernel shows nobody else what such a mapping holds
+    HIDING_PLACES["unlinked and mapped"] = f"python3 -c '{MAP_UNLINKED}'"
 
 
 @pytest.mark.parametrize("script", HIDING_PLACES.values(), ids=HIDING_PLACES.keys())
@@ -105,6 +120,19 @@ async def test_nothing_on_disk_can_be_hidden(box: Sandbox, script: str) -> None:
     done = await shell(box, f"{script}; sleep 30", timeout_sec=20)
     assert done.died
     assert box.limit_hits().disk
+
+
+async def test_files_in_memory_are_not_on_the_disk(box: Sandbox) -> None:
+    code = """
+        import os, time
+        held = [os.memfd_create("m"), os.open("/tmp/f", os.O_CREAT | os.O_RDWR)]
+        os.unlink("/tmp/f")
+        for descriptor in held:
+            os.write(descriptor, bytes(40000000))
+        time.sleep(2.5)
+    """
+    assert (await python(box, textwrap.dedent(code), timeout_sec=20)).returncode == 0
+    assert not box.limit_hits().disk
 
 
 async def test_one_file_and_temporary_files(image: Image, toolchain: Toolchain, state: State) -> None:
