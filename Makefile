@@ -5,7 +5,7 @@ RUN ?= runs/demo
 LEGO := .venv/bin/lego-rl
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: setup demo test test-integration test-long check bench warm-start clean
+.PHONY: setup setup-verl demo test test-integration test-long check bench warm-start clean
 
 setup:
 	@scripts/setup.sh claude-code
@@ -17,8 +17,13 @@ demo:
 test: setup
 	$(PYTEST) tests/unit
 
+# Stock verl in an environment of its own, for the test that compares losses with it.
+setup-verl: setup
+	@scripts/setup_verl.sh
+
 test-integration:
 	@scripts/setup.sh claude-code openhands-sdk
+	@scripts/setup_verl.sh
 	$(PYTEST) tests/integration
 
 test-long:

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from lego_rl.train.fidelity import FidelityReport
-from lego_rl.train.importance import ImportanceWeights
-from lego_rl.train.losses import PolicyLoss
+from lego_rl.train.objective import Objective
 
 
 @dataclass(frozen=True)
@@ -107,26 +106,17 @@ class LossTally:
     _weight: list[Tensor] = field(default_factory=list)
     _raw: list[Tensor] = field(default_factory=list)
 
-    def add(
-        self,
-        loss: PolicyLoss,
-        weights: ImportanceWeights,
-        mask_BT: Tensor,
-        *,
-        policy_loss: float,
-        kl_BT: Tensor | None,
-        entropy_N: Tensor,
-    ) -> None:
+    def add(self, objective: Objective, mask_BT: Tensor, entropy_N: Tensor) -> None:
         """Count one micro-batch in."""
-        self.policy_loss += policy_loss
-        self._ratio.append(loss.ratio_B)
-        self._low.append(loss.clipped_low_B)
-        self._high.append(loss.clipped_high_B)
-        self._weight.append(weights.weight_BT[mask_BT])
-        self._raw.append(weights.raw_BT[mask_BT])
+        self.policy_loss += float(objective.policy_loss)
+        self._ratio.append(objective.policy.ratio_B)
+        self._low.append(objective.policy.clipped_low_B)
+        self._high.append(objective.policy.clipped_high_B)
+        self._weight.append(objective.weights.weight_BT[mask_BT])
+        self._raw.append(objective.weights.raw_BT[mask_BT])
         self._entropy.append(entropy_N)
-        if kl_BT is not None:
-            self._kl.append(kl_BT.detach()[mask_BT])
+        if objective.kl_BT is not None:
+            self._kl.append(objective.kl_BT.detach()[mask_BT])
 
     def figures(self, updates: int) -> LossFigures:
         """The step's figures."""

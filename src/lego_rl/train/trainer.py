@@ -27,8 +27,7 @@ from lego_rl.train.batch import MicroBatch, Row, Selection, TrainingTrial, plan,
 from lego_rl.train.counterfactuals import Recomputation
 from lego_rl.train.fidelity import EngineClaim, FidelityReport
 from lego_rl.train.forward import TokenLogprobs, logprobs
-from lego_rl.train.importance import importance_weights
-from lego_rl.train.losses import gspo, low_variance_kl, seq_mean_token_mean
+from lego_rl.train.objective import objective
 from lego_rl.train.observed import Observed, compared_tokens, route_overlap
 from lego_rl.train.reconcile import TrainedTokens, trained_tokens
 from lego_rl.train.replay import check_routes
@@ -215,26 +214,19 @@ class Trainer:
         return Observed(batch, old_BT, seen.matched_BT)
 
     def _loss(self, batch: MicroBatch, seen: TokenLogprobs, old_BT: Tensor, tally: LossTally) -> Tensor:
-        settings, mask_BT = self._settings.loss, batch.mask_BT
-        divisor = self._shape.prompts * self._shape.trials_per_prompt / self._settings.updates
-        policy = gspo(
+        out = objective(
+            self._settings.loss,
             seen.logp_BT,
-            old_BT,
-            batch.advantage_B,
-            mask_BT,
-            clip_low=settings.clip_low,
-            clip_high=settings.clip_high,
+            old_logp_BT=old_BT,
+            behaviour_logp_BT=batch.behaviour_logp_BT,
+            reference_logp_BT=None if self._reference is None else self._reference_logp(self._reference, batch),
+            advantage_B=batch.advantage_B,
+            mask_BT=batch.mask_BT,
+            scale_B=batch.scale_B,
+            divisor=self._shape.prompts * self._shape.trials_per_prompt / self._settings.updates,
         )
-        weights = importance_weights(settings.importance, old_BT, batch.behaviour_logp_BT, mask_BT)
-        policy_loss = seq_mean_token_mean(policy.loss_BT * weights.weight_BT, mask_BT, batch.scale_B, divisor)
-        loss, kl_BT = policy_loss, None
-        if self._reference is not None:
-            kl_BT = low_variance_kl(seen.logp_BT, self._reference_logp(self._reference, batch))
-            loss = loss + settings.kl_coefficient * seq_mean_token_mean(kl_BT, mask_BT, batch.scale_B, divisor)
-        tally.add(
-            policy, weights, mask_BT, policy_loss=float(policy_loss.detach()), kl_BT=kl_BT, entropy_N=seen.entropy_N
-        )
-        return loss
+        tally.add(out, batch.mask_BT, seen.entropy_N)
+        return out.loss
 
     def _reference_logp(self, reference: PreTrainedModel, batch: MicroBatch) -> Tensor:
         """The reference routes by itself: a record of the policy's routes says nothing of where it would go."""

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from lego_rl.train.importance import importance_weights
 from lego_rl.train.losses import gspo, low_variance_kl, seq_mean_token_mean
-from lego_rl.train.settings import NoCorrection, SequenceTruncation, TokenTruncation
+from lego_rl.train.objective import objective as trainer_objective
+from lego_rl.train.settings import LossSettings, NoCorrection, SequenceTruncation, TokenTruncation
 
 LOW, HIGH = 3e-4, 4e-4
 seeds = st.integers(0, 2**31)
@@ -131,12 +132,18 @@ def test_weights_carry_no_gradient() -> None:
 
 
 def objective(new: Tensor, old: Tensor, advantage: Tensor, mask: Tensor, scale: Tensor) -> Tensor:
-    """The whole objective as the trainer puts it together, with behaviour and reference derived from `old`."""
-    behaviour, reference = old - 0.3 * torch.sin(7 * old), old + 0.2 * torch.cos(5 * old)
-    policy = gspo(new, old, advantage, mask, clip_low=LOW, clip_high=HIGH)
-    weights = importance_weights(TokenTruncation(), old, behaviour, mask)
-    kl = low_variance_kl(new, reference)
-    return seq_mean_token_mean(policy.loss_BT * weights.weight_BT + 1e-3 * kl, mask, scale, 8)
+    """The trainer's whole objective, with behaviour and reference derived from `old`."""
+    return trainer_objective(
+        LossSettings(),
+        new,
+        old_logp_BT=old,
+        behaviour_logp_BT=old - 0.3 * torch.sin(7 * old),
+        reference_logp_BT=old + 0.2 * torch.cos(5 * old),
+        advantage_B=advantage,
+        mask_BT=mask,
+        scale_B=scale,
+        divisor=8,
+    ).loss
 
 
 def gradient_of(loss: Callable[[Tensor], Tensor], new: Tensor) -> tuple[float, Tensor]:
