@@ -84,16 +84,10 @@ class ChatTemplate:
         Raises:
             TemplateError: A file is missing or cannot be used.
         """
-        texts = []
-        for name in ("tokenizer.json", "chat_template.jinja"):
-            path = directory / name
-            if not path.is_file():
-                raise TemplateError(f"{directory} has no {name}", "name a Hugging Face policy directory that has one")
-            texts.append(path.read_text(encoding="utf-8"))
+        tokenizer, source = (_read(directory / name) for name in ("tokenizer.json", "chat_template.jinja"))
         generation = directory / "generation_config.json"
-        stops = json.loads(generation.read_text(encoding="utf-8")).get("eos_token_id") if generation.is_file() else None
-        extra = [stops] if isinstance(stops, int) else list(stops or ())
-        return cls(Encoder(texts[0]), texts[1], variables=variables, extra_stops=extra)
+        stops = _stop_ids(generation) if generation.is_file() else ()
+        return cls(Encoder(tokenizer), source, variables=variables, extra_stops=stops)
 
     def opening(self, messages: Sequence[Message], tools: Sequence[Tool]) -> list[int]:
         """Ids of the first context block: tools, system prompt, messages and generation prompt.
@@ -153,6 +147,31 @@ class ChatTemplate:
         if isinstance(value, list):
             return [self._quote(item) for item in value]
         return value
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise TemplateError(
+            f"{path.parent} has no {path.name}", "name a Hugging Face policy directory that has one"
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise TemplateError(f"{path} cannot be read ({error})", "save or copy the policy again") from error
+
+
+def _stop_ids(path: Path) -> list[int]:
+    """The ``eos_token_id`` of a ``generation_config.json``: none, one or several."""
+    try:
+        stops = json.loads(_read(path)).get("eos_token_id")
+        ids = [] if stops is None else [stops] if isinstance(stops, int) else list(stops)
+        if not all(isinstance(each, int) for each in ids):
+            raise TypeError(f"eos_token_id is {stops!r}")
+    except (ValueError, AttributeError, TypeError) as error:
+        raise TemplateError(
+            f"{path} names no stop ids ({error})", "save the policy's generation config again"
+        ) from error
+    return ids
 
 
 def _demote(message: Message) -> Message:

@@ -129,3 +129,10 @@ def test_files_of_a_policy_directory(tmp_path_factory: pytest.TempPathFactory) -
     loaded = ChatTemplate.load(directory)
     assert loaded.stop_token_ids == (end, stop)
     assert loaded.opening([user("q")], []) == chat_template().opening([user("q")], [])
+    for damaged in ("{", "[]", '{"eos_token_id": "<|im_end|>"}', '{"eos_token_id": 1.5}'):
+        (directory / "generation_config.json").write_text(damaged, encoding="utf-8")
+        with pytest.raises(TemplateError, match=r"generation_config\.json"):
+            ChatTemplate.load(directory)
+    (directory / "chat_template.jinja").write_bytes(b"\xff")
+    with pytest.raises(TemplateError, match=r"chat_template\.jinja"):
+        ChatTemplate.load(directory)
