@@ -161,7 +161,7 @@ class HarnessAgent(BaseAgent):  # type: ignore[misc]  # Harbor has no types
             files = [Record(path.lstrip("/"), "file", text.encode()) for path, text in launch.files.items()]
             await environment.sandbox.put("/", files)
         work.began = True
-        work.completed = await environment.run(
+        work.completed = await environment.sandbox.exec(
             list(launch.argv),
             env=launch.env,
             stdin=launch.stdin,

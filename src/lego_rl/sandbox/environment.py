@@ -19,7 +19,7 @@ from harbor.environments.capabilities import EnvironmentCapabilities, Environmen
 from harbor.models.task.config import NetworkMode
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.box import Completed, OutputSink, Sandbox
+from lego_rl.sandbox.box import OutputSink, Sandbox
 from lego_rl.sandbox.image import Image, prepare_image
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
 from lego_rl.sandbox.mounts import read_only
@@ -188,25 +188,12 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor ha
         who = self._resolve_user(user)
         if who not in KNOWN_USERS:
             raise SandboxError(f"there is no user {who!r} in the sandbox", f"leave the user out: all is run as {USER}")
-        done = await self.run(
+        done = await self.sandbox.exec(
             ["bash", "-c", command], cwd=cwd, env=self._merge_env(env) or {}, timeout_sec=timeout_sec, sink=self._sink()
         )
         if done.timed_out:
             raise RuntimeError(f"Command timed out after {timeout_sec} seconds")
         return ExecResult(stdout=done.stdout, stderr=done.stderr, return_code=done.returncode)
-
-    async def run(
-        self,
-        argv: list[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        stdin: str = "",
-        timeout_sec: float | None = None,
-        sink: OutputSink | None = None,
-    ) -> Completed:
-        """Run a program without a shell, with standard input; see `Sandbox.exec`."""
-        return await self.sandbox.exec(argv, env=env, cwd=cwd, stdin=stdin, timeout_sec=timeout_sec, sink=sink)
 
     async def listen(self, port: int) -> socket.socket:
         """A socket that listens on ``127.0.0.1:port`` inside the sandbox, for a server on the host.
