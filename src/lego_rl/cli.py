@@ -3,9 +3,10 @@
 Each command imports its module when it is called, so that ``--help`` needs no heavy library.
 """
 
+import errno
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Never
 
 import typer
 
@@ -56,7 +57,10 @@ def train(
             raise typer.BadParameter(
                 "a resumed run has its recipe in its directory; give either RECIPE or --resume RUN"
             )
-        command.resume(resume, overrides)
+        if dry_run:
+            command.dry_resume(resume, overrides)
+        else:
+            command.resume(resume, overrides)
     elif recipe is None:
         raise typer.BadParameter("give a recipe, such as recipes/demo-claude-code.toml, or --resume RUN")
     elif dry_run:
@@ -142,7 +146,30 @@ def main() -> None:
     try:
         app()
     except LegoError as error:
-        typer.echo(f"lego-rl: {error.problem}", err=True)
-        if error.fix:
-            typer.echo(f"  fix: {error.fix}", err=True)
-        sys.exit(1)
+        _fail(error.problem, error.fix)
+    except OSError as error:
+        if error.errno not in _HOST_FAULTS:
+            raise
+        _fail(str(error), _HOST_FAULTS[error.errno])
+
+
+_HOST_FAULTS = {
+    errno.ENOSPC: "free disk space; a run goes on with lego-rl train --resume RUN",
+    errno.EDQUOT: "free disk space within your quota; a run goes on with lego-rl train --resume RUN",
+    errno.EROFS: "name a folder on a file system that can be written",
+    errno.EACCES: "name a file or folder that you may use",
+    errno.EPERM: "name a file or folder that you may use",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ENOTDIR: "name a folder where a file stands now",
+    errno.EIO: "look at the disk: dmesg",
+    errno.EMFILE: "raise the limit of open files: ulimit -n",
+    errno.ENFILE: "raise the limit of open files: sysctl fs.file-max",
+}
+"""Errors of the host that can meet a command anywhere, and what to do about each."""
+
+
+def _fail(problem: str, fix: str) -> Never:
+    typer.echo(f"lego-rl: {' '.join(problem.split())}", err=True)  # a library's words may be many lines
+    if fix:
+        typer.echo(f"  fix: {fix}", err=True)
+    sys.exit(1)

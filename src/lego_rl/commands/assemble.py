@@ -183,22 +183,14 @@ def loop_parts(
     bundle = registry.load(recipe.harness.name)
     template = ChatTemplate.load(source)
     checkpoints = Checkpoints(directory.checkpoints, recipe.run.keep_checkpoints)
-    trainer = _trainer(recipe, source, checkpoints)
-    latest = checkpoints.latest()
-    engine = EmbeddedEngine.from_directory(
-        latest[1] / POLICY if latest else source,
-        dtype=recipe.engine.dtype,
-        device=recipe.engine.device,
-        version=trainer.version,
-        options=engine_options(recipe.engine),
-        seed=recipe.run.seed,
-    )
     with (
-        engine,
+        # First, for it locks the run: what another process is still at work on is no last checkpoint to go on from.
         Journal(directory.journal) as journal,
+        _engine(recipe, source, checkpoints) as engine,
         FileAuditLog(directory.path / "audit") as audit_log,
-        MetricsLog(directory.path, trainer.version) as log,
+        MetricsLog(directory.path, engine.weight_version) as log,
     ):
+        trainer = _trainer(recipe, source, checkpoints)
         auditor = AuditedEngine(engine, audit_log)
         runtime = Runtime(
             gateway=Gateway(
@@ -254,6 +246,18 @@ def _check_policy(recipe: Recipe, source: Path) -> None:
         )
     if recipe.train.routing == "replay" and not facts.experts:
         raise ConfigError("the policy has no experts whose routing could be replayed", 'set train.routing = "own"')
+
+
+def _engine(recipe: Recipe, source: Path, checkpoints: Checkpoints) -> EmbeddedEngine:
+    version, folder = checkpoints.latest() or (0, None)
+    return EmbeddedEngine.from_directory(
+        folder / POLICY if folder else source,
+        dtype=recipe.engine.dtype,
+        device=recipe.engine.device,
+        version=version,
+        options=engine_options(recipe.engine),
+        seed=recipe.run.seed,
+    )
 
 
 def _trainer(recipe: Recipe, source: Path, checkpoints: Checkpoints) -> Trainer:

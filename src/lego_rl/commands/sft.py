@@ -9,7 +9,9 @@ from rich.console import Console
 from lego_rl.commands.assemble import policy_directory
 from lego_rl.config.load import dump, read
 from lego_rl.config.sft_recipe import SftRecipe
+from lego_rl.errors import RunError
 from lego_rl.rollout.demonstrations import demonstrated_segments
+from lego_rl.rollout.metrics_file import checkpoints_in
 from lego_rl.train.sft import SftMetrics, run_sft
 
 _INTERRUPTED = 130
@@ -20,9 +22,11 @@ def run(path: Path, overrides: Sequence[str]) -> None:
     """Fine-tune, or continue what was stopped.
 
     Raises:
+        RunError: The run directory holds a run of another recipe.
         LegoError: Something that the recipe names is missing or does not fit.
     """
     recipe = read(SftRecipe, path, overrides)
+    _check_same_recipe(recipe)
     segments = [segment for folder in recipe.demonstrations.runs for segment in demonstrated_segments(folder)]
     directory = recipe.run.dir
     directory.mkdir(parents=True, exist_ok=True)
@@ -43,3 +47,14 @@ def run(path: Path, overrides: Sequence[str]) -> None:
         typer.echo("stopped; the same command goes on from the last checkpoint", err=True)
         raise typer.Exit(_INTERRUPTED) from None
     console.print(f"policy: {policy}")
+
+
+def _check_same_recipe(recipe: SftRecipe) -> None:
+    """A run has one recipe: updates of another one must not be taken for its beginning."""
+    directory = recipe.run.dir
+    begun = checkpoints_in(directory / "checkpoints") and (directory / "recipe.toml").exists()
+    if begun and read(SftRecipe, directory / "recipe.toml") != recipe:
+        raise RunError(
+            f"{directory} holds a run of another recipe",
+            "choose another folder with --set run.dir=DIR, or remove this one",
+        )

@@ -12,8 +12,11 @@ from lego_rl.commands.progress import ConsoleProgress
 from lego_rl.config.load import dump, read
 from lego_rl.config.recipe import Recipe
 from lego_rl.errors import ConfigError, RunError
+from lego_rl.evaluate.heldout import score
+from lego_rl.report.files import RunFiles
+from lego_rl.rollout.labels import BEFORE
 from lego_rl.rollout.store import RunDirectory
-from lego_rl.train.loop import Loop, Rewards, as_graded
+from lego_rl.train.loop import Loop, Rewards, Watcher, as_graded
 
 _INTERRUPTED = 130
 
@@ -44,6 +47,16 @@ def start(recipe: Path, overrides: Sequence[str]) -> None:
     _run_and_report(resolved, path)
 
 
+def dry_resume(path: Path, overrides: Sequence[str]) -> None:
+    """Print the recipe that a run would be continued with.
+
+    Raises:
+        ConfigError: As for `resume`.
+        RunError: As for `resume`.
+    """
+    typer.echo(dump(_recipe_of(path, overrides)), nl=False)
+
+
 def resume(path: Path, overrides: Sequence[str]) -> None:
     """Continue a run from its last finished step.
 
@@ -52,13 +65,7 @@ def resume(path: Path, overrides: Sequence[str]) -> None:
         RunError: The folder holds no run.
         LegoError: As for `start`.
     """
-    if overrides:
-        raise ConfigError("a resumed run keeps its recipe; --set cannot change it", "start a new run instead")
-    recipe = RunDirectory(path).recipe
-    if not recipe.exists():
-        raise RunError(f"{path} holds no run", "name a folder that lego-rl train has made")
-    resolved = read(Recipe, recipe)
-    _run_and_report(resolved.model_copy(update={"run": resolved.run.model_copy(update={"dir": path})}), path)
+    _run_and_report(_recipe_of(path, overrides), path)
 
 
 def execute(recipe: Recipe, *, rewards: Rewards = as_graded, inject: EngineWrapper = unchanged) -> None:
@@ -83,8 +90,36 @@ def execute(recipe: Recipe, *, rewards: Rewards = as_graded, inject: EngineWrapp
             partial = directory.recipe.with_suffix(".partial")
             partial.write_text(dump(recipe), encoding="utf-8")
             partial.rename(directory.recipe)
+        if parts.trainer.version:
+            show_before(directory, list(tasks.evaluated), progress)
         loop = Loop(parts, tasks, batch_shape(recipe), recipe.run.steps, recipe.evaluate, recipe.run.seed)
         asyncio.run(loop.run())
+
+
+def show_before(directory: RunDirectory, splits: Sequence[str], watcher: Watcher) -> None:
+    """Tell a watcher what was measured before training, which a resumed run does not measure again.
+
+    Args:
+        directory: The run's folder.
+        splits: The evaluated splits.
+        watcher: Is told of those that were tried.
+    """
+    before = [trial for trial in RunFiles(directory).trials if trial.spec.label == BEFORE]
+    for split in splits:
+        rewards = [trial.outcome.reward for trial in before if trial.spec.split == split]
+        if rewards:
+            watcher.evaluated(BEFORE, split, score(rewards))
+
+
+def _recipe_of(path: Path, overrides: Sequence[str]) -> Recipe:
+    """The recipe that a run began with; its directory may have been moved since."""
+    if overrides:
+        raise ConfigError("a resumed run keeps its recipe; --set cannot change it", "start a new run instead")
+    recipe = RunDirectory(path).recipe
+    if not recipe.exists():
+        raise RunError(f"{path} holds no run", "name a folder that lego-rl train has made")
+    resolved = read(Recipe, recipe)
+    return resolved.model_copy(update={"run": resolved.run.model_copy(update={"dir": path})})
 
 
 def _run_and_report(recipe: Recipe, path: Path) -> None:

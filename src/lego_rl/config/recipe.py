@@ -129,3 +129,9 @@ class Recipe(Settings):
                 f"train.updates ({self.train.updates})"
             )
         return self
+
+    @model_validator(mode="after")
+    def _held_out_is_not_trained_on(self) -> Self:
+        if self.tasks.train in self.evaluate.splits:
+            raise ValueError(f"evaluate.splits names {self.tasks.train!r}, the split that is trained on")
+        return self

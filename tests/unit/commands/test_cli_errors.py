@@ -1,14 +1,17 @@
 """Bad input on the command line: one line what is wrong, one what to do, exit code 1, and nothing left behind."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from lego_rl import cli
 from lego_rl.commands.assemble import SpecBuilder, policy_directory
-from lego_rl.config.load import read
+from lego_rl.config.load import dump, read
 from lego_rl.config.recipe import Recipe
 from lego_rl.errors import ConfigError
+from lego_rl.rollout.journal import Journal
+from lego_rl.rollout.store import RunDirectory
 from lego_rl.tasks.pool import load_pool, pool_folder
 
 RECIPES = sorted((Path(__file__).parents[3] / "recipes").glob("demo-*.toml"))
@@ -35,6 +38,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ("rollout.tasks_per_step=400", "does not fit the 320 of split 'train'", "lower rollout.tasks_per_step"),
         ("budget.context_tokens=99999", "the policy has 16384 positions", "at most 16384"),
         ("train.updates=3", "must be divisible by train.updates (3)", "docs/recipes.md"),
+        ("evaluate.splits.train=4", "evaluate.splits names 'train', the split that is trained on", "docs/recipes.md"),
         ("train.optimiser.lr=1", "unknown key train.optimiser", "did you mean train.optimizer?"),
         ("train.optimizer.lr=fast", "train.optimizer.lr = 'fast'", "docs/recipes.md"),
         ("budget.output_tokens=9000", "output_tokens must be smaller than context_tokens", "docs/recipes.md"),
@@ -63,6 +67,51 @@ def test_wrong_usage_is_another_exit_code(monkeypatch: pytest.MonkeyPatch, capsy
     assert run(monkeypatch, "trian") == 2
     assert run(monkeypatch, "train") == 2
     assert "--resume RUN" in capsys.readouterr().err
+
+
+def begun(folder: Path) -> Path:
+    """A run directory with a recipe and nothing else."""
+    directory = RunDirectory.make(folder)
+    directory.recipe.write_text(dump(read(Recipe, RECIPES[0], ["run.dir=moved", "run.seed=9"])))
+    return folder
+
+
+def test_a_dry_run_of_a_resumed_run_only_prints_its_recipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = begun(tmp_path / "run")
+    assert run(monkeypatch, "train", "--resume", str(folder), "--dry-run") == 0
+    printed = tomllib.loads(capsys.readouterr().out)["run"]
+    assert (printed["dir"], printed["seed"]) == (str(folder), 9)
+    assert not RunDirectory(folder).journal.exists()
+    assert run(monkeypatch, "train", "--resume", str(folder), "--dry-run", "--set", "run.seed=1") == 1
+
+
+def test_a_run_that_is_at_work_is_refused_before_its_checkpoints_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = RunDirectory(begun(tmp_path / "run"))
+    (directory.checkpoints / "step-0003").mkdir(parents=True)  # incomplete: reading it is another error
+    with Journal(directory.journal):
+        assert run(monkeypatch, "train", "--resume", str(directory.path)) == 1
+    assert "another process is writing" in capsys.readouterr().err
+
+
+def test_fine_tuning_goes_on_only_with_the_recipe_that_it_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    (folder / "checkpoints" / "step-0001").mkdir(parents=True)
+    recipe = tmp_path / "sft.toml"
+    recipe.write_text(
+        f'run.dir = "{folder}"\npolicy.path = "builtin:demo"\ndemonstrations.runs = ["{tmp_path / "none"}"]\n'
+        "sft.steps = 2\n"
+    )
+    (folder / "recipe.toml").write_text(recipe.read_text())
+    assert run(monkeypatch, "sft", str(recipe), "--set", "sft.steps=3") == 1
+    assert "holds a run of another recipe" in capsys.readouterr().err
+    assert run(monkeypatch, "sft", str(recipe)) == 1
+    assert "holds no captured trials" in capsys.readouterr().err, "its own recipe goes on"
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
