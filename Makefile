@@ -28,7 +28,7 @@ test-integration:
 
 test-long:
 	@scripts/setup.sh claude-code openhands-sdk
-	$(PYTEST) tests/long
+	$(PYTEST) -s tests/long $(if $(RUNS),--runs $(RUNS))
 
 check: setup
 	.venv/bin/ruff check .

@@ -3,6 +3,10 @@
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from tokenizers import Tokenizer
 
 from lego_rl.engine.protocol import Engine, Sample, Sampling
 from lego_rl.rollout.outcome import TrialRecord
@@ -33,6 +37,14 @@ class BlindEngine:
     opening: int
     closing: int
     filler: int
+
+    @classmethod
+    def of(cls, engine: Engine, policy: Path) -> Self:
+        """With the marks of tool results in the template of a policy directory."""
+        tokenizer = Tokenizer.from_file(str(policy / "tokenizer.json"))
+        marks = [tokenizer.token_to_id(mark) for mark in ("<tool_response>", "</tool_response>")]
+        assert None not in marks, "without these marks nothing would be hidden"
+        return cls(engine, *marks, filler=tokenizer.encode("the", add_special_tokens=False).ids[0])
 
     @property
     def weight_version(self) -> int:
