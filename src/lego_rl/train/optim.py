@@ -42,7 +42,11 @@ def update(optimizer: torch.optim.Optimizer, max_norm: float) -> float:
     norm = float(nn.utils.clip_grad_norm_(parameters, max_norm, foreach=True))
     if not math.isfinite(norm):
         optimizer.zero_grad()
-        raise FidelityError("gradient", f"the norm of the gradient is {norm}", "lower optimizer.lr, or resume earlier")
+        raise FidelityError(
+            "gradient",
+            f"the norm of the gradient is {norm}",
+            "start a new run from the last checkpoint's policy/ with a lower learning rate",
+        )
     optimizer.step()
     optimizer.zero_grad()
     return norm
