@@ -2,9 +2,10 @@
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import Any, get_args
+from pathlib import Path
+from typing import Annotated, Any, TypeAliasType, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from lego_rl.errors import ConfigError
@@ -16,6 +17,21 @@ class Settings(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
+
+
+def _usable(path: object) -> object:
+    if not isinstance(path, str):
+        return path
+    if not path or "\0" in path or path.encode(errors="ignore").decode() != path:
+        raise ValueError("no folder can have this name")
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ValueError("there is no such home folder") from error
+
+
+FolderPath = Annotated[Path, BeforeValidator(_usable)]
+"""A folder as a person writes it: ``~`` is their home, and the empty text of an unset shell variable is none."""
 
 
 def validate[M: BaseModel](model: type[M], raw: Mapping[str, Any], *, guide: str, section: str = "") -> M:
@@ -35,7 +51,7 @@ def validate[M: BaseModel](model: type[M], raw: Mapping[str, Any], *, guide: str
     except ValidationError as error:
         details = error.errors()
         more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-        problem, fix = _describe(model, details[0], section, guide)
+        problem, fix = _describe(model, raw, details[0], section, guide)
         raise ConfigError(problem + more, fix) from error
 
 
@@ -46,16 +62,35 @@ def nearest(word: str, names: Iterable[str], *, below: str = "") -> str:
     return f"did you mean {_dotted(below, near[0])}?" if near else f"valid names here: {', '.join(known)}"
 
 
-def _describe(model: type[BaseModel], detail: ErrorDetails, section: str, guide: str) -> tuple[str, str]:
-    parts = [str(part) for part in detail["loc"]]
+def _describe(
+    model: type[BaseModel], raw: Mapping[str, Any], detail: ErrorDetails, section: str, guide: str
+) -> tuple[str, str]:
+    parts = _written(raw, detail)
     key = _dotted(section, *parts)
     if detail["type"] == "extra_forbidden":
-        owner = _section(model, parts[:-1])
-        names = owner.model_fields if owner else ()
-        return f"unknown key {key}", nearest(parts[-1], names, below=_dotted(section, *parts[:-1]))
+        return f"unknown key {key}", nearest(parts[-1], _known(model, parts[:-1]), below=_dotted(section, *parts[:-1]))
     if detail["type"] == "missing":
         return f"{key} is missing", f"add {key} to the recipe"
+    if detail["type"] == "union_tag_not_found":
+        tag = _dotted(key, detail["ctx"]["discriminator"].strip("'"))
+        return f"{tag} is missing, which says what {key} is", f"add {tag} to the recipe"
+    if detail["type"] == "value_error" and isinstance(detail["input"], Mapping):  # of several keys, which it names
+        return _sentence(detail["msg"]), f"see {guide} for what they take"
     return f"{key} = {detail['input']!r}: {_sentence(detail['msg'])}", f"see {guide} for what it takes"
+
+
+def _written(raw: Mapping[str, Any], detail: ErrorDetails) -> list[str]:
+    """The path of an error as a recipe writes it; pydantic puts the members of a union between the keys."""
+    parts: list[str] = []
+    here: Any = raw
+    for place, part in enumerate(detail["loc"], start=1):
+        items = dict(enumerate(here)) if isinstance(here, list) else here
+        if isinstance(items, Mapping) and part in items:
+            here = items[part]
+        elif detail["type"] != "missing" or place < len(detail["loc"]):
+            continue
+        parts.append(str(part))
+    return parts
 
 
 def _dotted(*parts: str) -> str:
@@ -67,16 +102,18 @@ def _sentence(message: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _section(model: type[BaseModel], path: list[str]) -> type[BaseModel] | None:
-    """The model behind a dotted path; pydantic puts a union's discriminator value into the path, which is skipped."""
-    current: type[BaseModel] = model
+def _known(model: type[BaseModel], path: list[str]) -> set[str]:
+    """The names that the section at a dotted path can have, whichever member of a union it is."""
+    owners = [model]
     for part in path:
-        field = current.model_fields.get(part)
-        if field is None:
-            continue
-        candidates = [field.annotation, *get_args(field.annotation)]
-        models = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
-        if not models:
-            return None
-        current = models[0]
-    return current
+        fields = [owner.model_fields[part] for owner in owners if part in owner.model_fields]
+        owners = [found for field in fields for found in _models(field.annotation)]
+    return {name for owner in owners for name in owner.model_fields}
+
+
+def _models(annotation: object) -> list[type[BaseModel]]:
+    if isinstance(annotation, TypeAliasType):
+        return _models(annotation.__value__)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models(part)]

@@ -28,12 +28,12 @@ def read[M: BaseModel](model: type[M], path: Path, overrides: Iterable[str] = ()
         ConfigError: The file, a key or a value cannot be used; the message names the key and the nearest valid one.
     """
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        raw = _parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ConfigError(f"there is no recipe {path}", _nearest_recipe(path)) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read recipe {path}: {error}", "name a readable TOML file") from error
-    except tomllib.TOMLDecodeError as error:
+    except _NotTomlError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}", "mend the line it names") from error
     for override in overrides:
         _apply(raw, override)
@@ -43,6 +43,19 @@ def read[M: BaseModel](model: type[M], path: Path, overrides: Iterable[str] = ()
 def dump(recipe: BaseModel) -> str:
     """The resolved recipe as TOML; unset optional values are left out."""
     return tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))
+
+
+class _NotTomlError(Exception):
+    """Text that is no TOML, or that Python's reader gives up on."""
+
+
+def _parse(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise _NotTomlError("it is nested too deeply") from error
+    except ValueError as error:  # also a number of more digits than Python converts
+        raise _NotTomlError(str(error)) from error
 
 
 def _nearest_recipe(path: Path) -> str:
@@ -61,8 +74,9 @@ def _apply(raw: dict[str, Any], override: str) -> None:
             f"--set {override!r} is not of the form section.key=value", "write for example --set train.steps=12"
         )
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        parsed = _parse(f"value = {text}")
+        value = parsed["value"] if len(parsed) == 1 else text
+    except _NotTomlError:
         value = text
     *sections, leaf = key.split(".")
     target: Any = raw

@@ -4,7 +4,6 @@ A section is the settings class of the room that it configures, where that room 
 no torch, so that a recipe can be read, checked and printed anywhere.
 """
 
-from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -12,14 +11,14 @@ from pydantic import Field, model_validator
 from lego_rl.evaluate.heldout import EvaluateSettings
 from lego_rl.harness.base import OptionValue
 from lego_rl.sandbox.settings import SandboxSettings
-from lego_rl.settings import Settings
+from lego_rl.settings import FolderPath, Settings
 from lego_rl.train.settings import TrainSettings
 
 
 class RunSection(Settings):
     """Where the run lives and what makes it reproducible."""
 
-    dir: Path
+    dir: FolderPath
     """The run directory; relative to the working directory."""
     seed: int = Field(default=0, ge=0)
     """Seeds the order of the tasks and every draw of the engine."""

@@ -1,17 +1,15 @@
 """The recipe of supervised fine-tuning on captured demonstrations."""
 
-from pathlib import Path
-
 from pydantic import Field
 
-from lego_rl.settings import Settings
+from lego_rl.settings import FolderPath, Settings
 from lego_rl.train.sft_settings import SftSettings
 
 
 class SftRunSection(Settings):
     """Where the run lives."""
 
-    dir: Path
+    dir: FolderPath
     """The run directory; relative to the working directory. An unfinished run in it is continued."""
 
 
@@ -25,7 +23,7 @@ class SftPolicySection(Settings):
 class DemonstrationsSection(Settings):
     """What is learned from."""
 
-    runs: tuple[Path, ...] = Field(min_length=1)
+    runs: tuple[FolderPath, ...] = Field(min_length=1)
     """Run directories whose captured trials are the demonstrations."""
 
 

@@ -3,19 +3,17 @@
 Invariant: importing this module imports neither Harbor nor torch, so that a recipe can be read without them.
 """
 
-from pathlib import Path
-
 from pydantic import Field
 
-from lego_rl.settings import Settings
+from lego_rl.settings import FolderPath, Settings
 
 
 class SandboxSettings(Settings):
     """What every sandbox of a run is given; a task's own memory and disk limits come first."""
 
-    rootfs: Path | None = None
+    rootfs: FolderPath | None = None
     """Folder of an unpacked image to use as the root file system; the host's own programs, read-only, if unset."""
-    state: Path | None = None
+    state: FolderPath | None = None
     """Folder for prepared work trees and running sandboxes; the user's cache folder if unset."""
     processes: int | None = Field(default=None, ge=16)
     """Most processes and threads of one sandbox."""

@@ -9,13 +9,16 @@ from pydantic import Field
 
 from lego_rl.settings import Settings
 
+Decay = Annotated[float, Field(ge=0, lt=1)]
+"""Decay rate of a moving average."""
+
 
 class OptimizerSettings(Settings):
     """AdamW with a constant learning rate."""
 
     lr: float = Field(default=1e-6, gt=0)
     """Learning rate, the same at every step."""
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[Decay, Decay] = (0.9, 0.999)
     """Decay of the first and second moment."""
     eps: float = Field(default=1e-8, gt=0)
     """Added to the root of the second moment."""
