@@ -22,6 +22,9 @@ from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.turn import Turn
 from lego_rl.messages import Json, Message, Tool
 
+_ITEM_CHARACTERS = 64
+"""What a message, a call or a tool costs to render, in characters, however empty it is."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -124,7 +127,7 @@ class Position:
         """Characters that have to be rendered; a measure of the work, no more."""
         tools = self.request.tools if self.parent is None else ()
         return sum(map(_message_size, self.request.messages)) + sum(
-            len(tool.description) + _size(tool.parameters) for tool in tools
+            _ITEM_CHARACTERS + len(tool.description) + _size(tool.parameters) for tool in tools
         )
 
     def render(self, template: ChatTemplate) -> NDArray[np.int32]:
@@ -250,8 +253,8 @@ class TokenTree:
 
 
 def _message_size(message: Message) -> int:
-    arguments = sum(_size(call.arguments) for call in message.tool_calls)
-    return len(message.content) + len(message.reasoning or "") + arguments
+    arguments = sum(_ITEM_CHARACTERS + _size(call.arguments) for call in message.tool_calls)
+    return _ITEM_CHARACTERS + len(message.content) + len(message.reasoning or "") + arguments
 
 
 def _size(value: Json | Mapping[str, Json]) -> int:

@@ -27,13 +27,16 @@ HUGE_BODIES: dict[str, tuple[list[Message], list[Tool]]] = {
     "text": ([user(HUGE)], []),
     "argument": ([user("x"), Message("assistant", "", (ToolCall("c", "bash", {"command": HUGE}),)), user("y")], [BASH]),
     "schema": ([user("x")], [Tool("bash", "", {"x": [HUGE]})]),
+    "empty messages": ([user("")] * 6_000, []),
+    "empty tools": ([user("x")], [Tool("bash", "")] * 6_000),
 }
 
 
 @pytest.mark.parametrize(("messages", "tools"), HUGE_BODIES.values(), ids=HUGE_BODIES)
 async def test_a_huge_request_does_not_hold_up_the_other_trials(messages: list[Message], tools: list[Tool]) -> None:
     wire = AnthropicWire()
-    async with served(tape(["Done."])) as hostile, served(tape(["Done."] * 500), Budget(turns=500)) as other:
+    small = Budget(context_tokens=10_000)
+    async with served(tape(["Done."]), small) as hostile, served(tape(["Done."] * 500), Budget(turns=500)) as other:
         slow = asyncio.create_task(hostile.post(wire, wire.body(messages, tools)))
         answered = 0
         while not slow.done():
