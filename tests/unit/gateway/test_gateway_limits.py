@@ -28,7 +28,6 @@ HUGE_BODIES: dict[str, tuple[list[Message], list[Tool]]] = {
     "argument": ([user("x"), Message("assistant", "", (ToolCall("c", "bash", {"command": HUGE}),)), user("y")], [BASH]),
     "schema": ([user("x")], [Tool("bash", "", {"x": [HUGE]})]),
     "empty messages": ([user("")] * 6_000, []),
-    "empty tools": ([user("x")], [Tool("bash", "")] * 6_000),
 }
 
 
