@@ -11,6 +11,7 @@ from typing import Any
 
 from transformers import AutoTokenizer
 
+from lego_rl.errors import ConfigError
 from lego_rl.gateway.trajectory import Trajectory
 from lego_rl.messages import Message, Tool
 from lego_rl.rollout.outcome import TrialRecord
@@ -24,10 +25,18 @@ class PromptChecker:
 
     Args:
         policy: The policy directory, with its tokenizer and template.
+
+    Raises:
+        ConfigError: ``transformers`` cannot read the tokenizer's files.
     """
 
     def __init__(self, policy: Path) -> None:
-        self._tokenizer: Any = AutoTokenizer.from_pretrained(policy)
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(policy)
+        except Exception as error:  # the library passes on whatever a damaged file makes it stumble over
+            raise ConfigError(
+                f"transformers cannot read the tokenizer of {policy}: {error}", "save it again"
+            ) from error
         self._special = tuple(str(token) for token in self._tokenizer.added_tokens_decoder.values())
 
     def __call__(self, records: Sequence[TrialRecord]) -> tuple[PromptCheck, ...]:

@@ -6,9 +6,11 @@ from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
+import pytest
 from tiny_moe import segment
 
 from lego_rl.engine.protocol import Timings
+from lego_rl.errors import ConfigError
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.trajectory import Accounting, Generation, Trajectory
@@ -78,3 +80,12 @@ def test_what_cannot_be_compared_is_left_out() -> None:
     special = (*CONVERSATION[:2], Message("user", "what does <|im_end|> do?"))
     assert PromptChecker(DEMO)([record(template, special)]) == ()
     assert PromptChecker(DEMO)([record(template, CONVERSATION, abandoned=True)]) == ()
+
+
+@pytest.mark.parametrize("name", ["tokenizer_config.json", "special_tokens_map.json"])
+def test_a_damaged_file_beside_the_tokenizer_is_said(name: str, tmp_path: Path) -> None:
+    policy = tmp_path / "policy"
+    shutil.copytree(DEMO, policy)
+    (policy / name).write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="transformers cannot read the tokenizer"):
+        PromptChecker(policy)

@@ -39,7 +39,7 @@ def load_policy(path: Path, dtype: torch.dtype) -> PreTrainedModel:
             module, info = _AUTO.from_pretrained(
                 path, dtype=dtype, attn_implementation="sdpa", local_files_only=True, output_loading_info=True
             )
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # the library passes on whatever a damaged config makes it stumble over
         raise ConfigError(f"cannot load the policy in {path}: {error}", "check its files, or save it again") from error
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if info.get(kind):
