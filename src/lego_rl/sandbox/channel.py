@@ -1,7 +1,7 @@
 """The host's end of the socket to the first process of a sandbox (``inside.py``).
 
-Invariant: each request has a reply socket of its own, so that requests do not wait for each other, and an end of the
-stream without a reply always means that the sandbox has died.
+Invariant: each request has a reply socket of its own, so that requests do not wait for each other. No reply is trusted:
+where there is none, or none that a first process sends, the sandbox has died, whatever it holds.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ REPLY_BYTES = 4096
 
 
 class SandboxDied(Exception):
-    """The sandbox ended before it replied: killed by the host, or by its own limits."""
+    """The sandbox gave no reply that can be one: killed by the host, by its own limits, or no longer what it was."""
 
 
 class Channel:
@@ -72,42 +72,73 @@ class Channel:
         with answer:
             try:
                 message = await asyncio.get_running_loop().sock_recv(answer, REPLY_BYTES)
-            except ConnectionError as error:
+            except OSError as error:
                 raise SandboxDied("the sandbox ended") from error
         if not message:
             raise SandboxDied("the sandbox ended")
         return message
 
     async def status(self, answer: socket.socket) -> int:
-        """The exit status of a process as shells count: 128 + n for signal n."""
+        """The exit status of a process as shells count: 128 + n for signal n.
+
+        Raises:
+            SandboxDied: The sandbox ended first, or replied with no exit status.
+        """
         message = await self.reply(answer)
-        if len(message) != 4:
-            raise SandboxDied("the sandbox sent no exit status")
-        code = os.waitstatus_to_exitcode(struct.unpack("!i", message)[0])
+        try:
+            code = os.waitstatus_to_exitcode(struct.unpack("!i", message)[0])
+        except (struct.error, ValueError) as error:
+            raise SandboxDied("the sandbox sent no exit status") from error
         return code if code >= 0 else 128 - code
 
     async def listener(self, port: int) -> socket.socket:
         """A socket that listens on the sandbox's own loopback.
 
         Raises:
-            SandboxError: The port is taken, or what came back is not such a socket.
+            SandboxError: The port is taken.
+            SandboxDied: The sandbox ended first, or what came back is not such a socket.
         """
         answer = await self.send(["listen", str(port)], [])
-        await _readable(answer)
         with answer:
-            message, descriptors, _, _ = socket.recv_fds(answer, REPLY_BYTES, 1)
-        if not descriptors:
-            raise SandboxError(f"cannot listen on port {port} in the sandbox: {message.decode(errors='replace')}")
-        server = socket.socket(fileno=descriptors[0])
-        if server.family != socket.AF_INET or server.getsockname() != ("127.0.0.1", port):
-            server.close()
-            raise SandboxError(f"the sandbox gave no listener on 127.0.0.1:{port}")
-        server.setblocking(False)
-        return server
+            await _readable(answer)
+            try:
+                message, descriptors, _, _ = socket.recv_fds(answer, REPLY_BYTES, 1)
+            except OSError as error:
+                raise SandboxDied("the sandbox ended") from error
+        if descriptors:
+            return _as_listener(descriptors[0], port)
+        if not message:
+            raise SandboxDied("the sandbox ended")
+        raise SandboxError(
+            f"cannot listen on port {port} in the sandbox: {message.decode(errors='replace')}",
+            "let nothing in the sandbox listen there before the host does",
+        )
 
     def close(self) -> None:
         """Hang up; the sandbox's first process ends at that, and everything in it with it."""
         self._control.close()
+
+
+def _as_listener(descriptor: int, port: int) -> socket.socket:
+    """A descriptor that came out of the sandbox, if it is a listener on its loopback.
+
+    Raises:
+        SandboxDied: It is anything else.
+    """
+    try:
+        server = socket.socket(fileno=descriptor)
+    except OSError as error:
+        os.close(descriptor)
+        raise SandboxDied("the sandbox gave something else than a socket") from error
+    try:
+        listens = server.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+        if not listens or server.family != socket.AF_INET or server.getsockname() != ("127.0.0.1", port):
+            raise SandboxDied(f"the sandbox gave no listener on 127.0.0.1:{port}")
+        server.setblocking(False)
+    except BaseException:
+        server.close()
+        raise
+    return server
 
 
 async def _readable(answer: socket.socket) -> None:

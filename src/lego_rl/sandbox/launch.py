@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from lego_rl.sandbox.toolchain import Toolchain
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 START_SECONDS = 30.0
+END_SECONDS = 10.0
+"""How long a chain that failed may take to be gone."""
 ERROR_BYTES = 4096
 
 
@@ -67,12 +70,11 @@ async def launch(layout: Layout, toolchain: Toolchain, limits: Limits, cgroups: 
         if not ready:
             await process.wait()
             raise await _explain(os.pread(errors, ERROR_BYTES, 0).decode(errors="replace"))
-        first = int(json.loads(os.read(info_read, ERROR_BYTES))["child-pid"])
-        return Running(process, channel, first, os.pidfd_open(first))
+        return Running(process, channel, *_first(os.read(info_read, ERROR_BYTES)))
     except BaseException as error:
         channel.close()
-        if process is not None and process.returncode is None:
-            process.kill()
+        if process is not None:
+            await _end(process)
         if isinstance(error, TimeoutError):
             raise SandboxError(f"a sandbox was not ready after {START_SECONDS:.0f} s", "start fewer at once") from error
         raise
@@ -106,6 +108,27 @@ async def _spawn(
     finally:
         os.close(rules)
         os.close(request)
+
+
+def _first(info: bytes) -> tuple[int, int]:
+    """The first process, as a host pid and a descriptor, by what bubblewrap says of it.
+
+    Raises:
+        SandboxError: It is gone already.
+    """
+    try:
+        pid = int(json.loads(info)["child-pid"])
+        return pid, os.pidfd_open(pid)
+    except (ProcessLookupError, ValueError, KeyError) as error:
+        raise SandboxError("a sandbox ended as soon as it was ready", "look for what kills processes here") from error
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill the chain from its top and wait; the kernel kills each process with the one that started it."""
+    with suppress(ProcessLookupError):
+        process.kill()
+    with suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), END_SECONDS)
 
 
 async def _explain(message: str) -> SandboxError:
