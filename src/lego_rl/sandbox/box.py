@@ -111,7 +111,7 @@ class Sandbox:
         cgroups = Cgroups()
         try:
             layout = plan(image, toolchain, mounts, limits, run, state)
-            cgroups = Cgroups.create(f"lego-{run.path.name}", limits)
+            cgroups = Cgroups.create(run.cgroup_name, limits)
             run.cgroups.write_text("\n".join(map(str, cgroups.paths)))
             running = await launch(layout, toolchain, limits, cgroups)
         except BaseException:

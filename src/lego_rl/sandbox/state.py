@@ -108,6 +108,11 @@ class RunFolder:
         return self.path / "cgroups"
 
     @property
+    def cgroup_name(self) -> str:
+        """What every control group of the sandbox is called."""
+        return f"lego-{self.path.name}"
+
+    @property
     def upper(self) -> Path:
         """The work tree's overlay: everything the sandbox changed in it."""
         return self.path / "upper"
@@ -133,15 +138,17 @@ class RunFolder:
         return self.path / "report"
 
     def is_stale(self) -> bool:
-        """Whether the owner is dead, as far as can be told: it may be new, or of another pid namespace."""
+        """Whether the owner is dead, as far as can be told: it may be new, or of another pid namespace.
+
+        What names no owner, such as a folder whose stamp was cut short or a stray file, is nobody's to remove.
+        """
         try:
             stamp = self.owner.read_text()
-        except FileNotFoundError:
+            pid, started, namespace = stamp.split()
+            owner = int(pid), int(started)
+        except (OSError, ValueError):
             return False
-        if not stamp:
-            return False
-        pid, _, namespace = stamp.split()
-        return namespace == _pid_namespace() and _stamp(int(pid)) != stamp
+        return min(owner) > 0 and namespace == _pid_namespace() and _stamp(owner[0]) != stamp
 
     def remove(self) -> bool:
         """Kill what is left in the control groups and remove them and the folder.
@@ -161,8 +168,10 @@ class RunFolder:
             with suppress(FileNotFoundError):
                 (scratch / "work").chmod(0o700)  # The kernel makes it without any permission.
         if self.cgroups.is_file():
-            for line in self.cgroups.read_text().splitlines():
-                remove_cgroup(Path(line))
+            for line in self.cgroups.read_text(errors="replace").splitlines():
+                # Never another group, such as the parent whose path a list that was cut short ends in.
+                if Path(line).name == self.cgroup_name:
+                    remove_cgroup(Path(line))
         remove_tree(self.path)
 
 
@@ -217,7 +226,7 @@ def remove_tree(path: Path) -> None:
 def _stamp(pid: int) -> str:
     """``PID STARTTIME NAMESPACE``, or nothing where there is no such process (proc(5): field 22 of stat)."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")  # A process may name itself in any bytes.
     except (FileNotFoundError, ProcessLookupError):
         return ""
     return f"{pid} {text.rpartition(')')[2].split()[19]} {_pid_namespace()}"

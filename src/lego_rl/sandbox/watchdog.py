@@ -1,12 +1,14 @@
 """Limits that the kernel does not hold for us: the size of an overlay's upper layer, memory without a control group.
 
 Invariant: a sandbox past such a limit is killed within about a second, and why is known on the host. A sandbox that
-cannot be watched any more is killed as well.
+cannot be watched any more is killed as well. Nothing that another sandbox makes slow, such as the removal of its files,
+delays the look at this one: each watchdog has a thread of its own.
 """
 
 import asyncio
 import logging
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,7 +47,9 @@ class Watchdog:
         self._first = first
         self._pidfd = pidfd
         self._watches_memory = watches_memory
+        self._thread = ThreadPoolExecutor(1, "watchdog")
         self._task = asyncio.create_task(self._watch())
+        self._task.add_done_callback(lambda _: self._thread.shutdown(wait=False))
 
     def cancel(self) -> None:
         """Stop watching."""
@@ -55,7 +59,7 @@ class Watchdog:
         try:
             while not (self.disk_full or self.memory_full):
                 await asyncio.sleep(INTERVAL_SECONDS)
-                await asyncio.to_thread(self._look)
+                await asyncio.get_running_loop().run_in_executor(self._thread, self._look)
         except Exception:  # noqa: BLE001  # Whatever it is, nothing holds the limits from here on: it is kept, and kills.
             self.failed = True
             _log.exception("a sandbox is killed because its limits cannot be measured")

@@ -4,7 +4,9 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -100,3 +102,25 @@ async def test_a_sandbox_that_cannot_be_measured_is_killed(
     assert watching.failed
     assert not (watching.disk_full or watching.memory_full)
     assert "its limits cannot be measured" in caplog.text
+
+
+async def test_slow_work_of_other_sandboxes_does_not_delay_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "INTERVAL_SECONDS", 0.01)
+    run = State(tmp_path / "state").new_run()
+    (run.upper / "large").write_bytes(bytes(2 << 20))
+    may_end = threading.Event()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    slow = asyncio.create_task(asyncio.to_thread(may_end.wait))
+    first = await asyncio.create_subprocess_exec("sleep", "60")
+    pidfd = os.pidfd_open(first.pid)
+    try:
+        watching = Watchdog(run, Limits(disk_mb=1), first.pid, pidfd, watches_memory=False)
+        try:
+            assert await asyncio.wait_for(first.wait(), 10) == -9
+        finally:
+            watching.cancel()
+    finally:
+        may_end.set()
+        await slow
+        os.close(pidfd)
+    assert watching.disk_full
