@@ -1,6 +1,7 @@
 """One request and the work on its answer.
 
-Invariant: whoever waits for an answer gets one, if need be a newer request's; work that nobody waits for is cancelled.
+Invariant: whoever waits for an answer gets one, if need be a newer request's; work that nobody waits for is cancelled,
+also where the waiting was cancelled before its first step.
 """
 
 import asyncio
@@ -38,28 +39,30 @@ class Exchange:
         if self._task is not None:
             self._task.cancel()
 
-    async def answer(self) -> Answer:
-        """Wait for the answer. Cancelling the last one who waits aborts the generation.
+    def answer(self) -> "asyncio.Task[Answer]":
+        """A task that waits for the answer. Cancelling the last one aborts the generation.
 
-        Raises:
+        The task raises:
             EngineError: The engine failed; the request may be tried again.
             CaptureError: The engine's answer contradicts itself.
             InternalFault: This side has a bug or a wrong configuration.
         """
-        current = self
-        while True:
-            if current._task is None:
-                raise RuntimeError("the exchange was never started")
-            current._waiting += 1
-            try:
-                await asyncio.wait({current._task})
-            finally:
-                current._waiting -= 1
-                if not current._waiting and not current._task.done():
-                    current.abort()
-            if current._successor is None:
-                return current._task.result()
-            current = current._successor
+        if self._task is None:
+            raise RuntimeError("the exchange was never started")
+        self._waiting += 1
+        waiter = asyncio.create_task(self._follow(self._task))
+        waiter.add_done_callback(lambda _: self._leave())
+        return waiter
+
+    async def _follow(self, task: "asyncio.Task[Answer]") -> Answer:
+        await asyncio.wait({task})
+        return task.result() if self._successor is None else await self._successor.answer()
+
+    def _leave(self) -> None:
+        """One who waited no longer does."""
+        self._waiting -= 1
+        if not self._waiting:
+            self.abort()
 
     def written(self) -> None:
         """The response was fully written."""

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from lego_rl.engine.protocol import EngineError
 from lego_rl.errors import CaptureError, TemplateError
-from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Dialect, Problem
+from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Counting, Dialect, Problem
 from lego_rl.gateway.exchange import Exchange
 from lego_rl.gateway.json_text import BODY_DEPTH, read_json
 from lego_rl.gateway.session import BudgetSpent, ContextOverflow, InternalFault, Session
@@ -47,7 +47,7 @@ class Responder:
                 async with self._intake:
                     asked = await _read(http, dialect)
                     exchange = await session.admit(asked.request)
-                work = asyncio.ensure_future(exchange.answer())
+                work = exchange.answer()
                 try:
                     return await self._respond(http, dialect, asked, exchange, work)
                 finally:
@@ -55,17 +55,19 @@ class Responder:
             except _UNANSWERED as error:
                 return _failed(dialect, error)
 
-    async def count(self, http: web.Request, dialect: Dialect, session: Session) -> web.StreamResponse:
+    async def count(
+        self, http: web.Request, dialect: Dialect, counting: Counting, session: Session
+    ) -> web.StreamResponse:
         """Answer a request for the number of prompt tokens."""
         async with self._intake:
             try:
                 asked = await _read(http, dialect)
-                return web.json_response(dialect.count(await session.count(asked.request)))
+                return web.json_response({counting.key: await session.count(asked.request)})
             except _UNANSWERED as error:
                 return _failed(dialect, error)
 
     async def _respond(
-        self, http: web.Request, dialect: Dialect, asked: Asked, exchange: Exchange, work: "asyncio.Future[Answer]"
+        self, http: web.Request, dialect: Dialect, asked: Asked, exchange: Exchange, work: "asyncio.Task[Answer]"
     ) -> web.StreamResponse:
         if asked.stream:
             await asyncio.wait({work}, timeout=_HEAD_START_SECONDS)

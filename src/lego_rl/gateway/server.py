@@ -1,8 +1,8 @@
 """The gateway's HTTP side: one listener a trial, every dialect below one unguessable path.
 
 Invariant: a listener answers for its own session and for nothing else, so a sandbox cannot reach another trial even
-with its secret, nor take more than its share of the host's connections. Streams get their headers at once and a ping
-every few seconds; a client that is gone aborts its call.
+with its secret, nor take more than its share of the host's connections. Streams get their headers within 50 ms and a
+ping every few seconds; a client that is gone aborts its call.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from lego_rl.engine.protocol import Engine
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.connections import CONNECTIONS, BoundedListener
 from lego_rl.gateway.dialects import DIALECTS
-from lego_rl.gateway.dialects.base import Dialect
+from lego_rl.gateway.dialects.base import Counting, Dialect
 from lego_rl.gateway.http_log import HTTP_LOG
 from lego_rl.gateway.respond import Responder
 from lego_rl.gateway.session import Session
@@ -140,12 +140,18 @@ def _add_dialect(app: web.Application, base: str, dialect: Dialect, session: Ses
     async def complete(request: web.Request) -> web.StreamResponse:
         return await responder.complete(request, dialect, session)
 
-    async def count(request: web.Request) -> web.StreamResponse:
-        return await responder.count(request, dialect, session)
-
     app.router.add_post(base + dialect.completion_path, complete)
-    if dialect.count_path is not None:
-        app.router.add_post(base + dialect.count_path, count)
+    if dialect.counting is not None:
+        _add_counting(app, base, dialect, dialect.counting, session, responder)
+
+
+def _add_counting(
+    app: web.Application, base: str, dialect: Dialect, counting: Counting, session: Session, responder: Responder
+) -> None:
+    async def count(request: web.Request) -> web.StreamResponse:
+        return await responder.count(request, dialect, counting, session)
+
+    app.router.add_post(base + counting.path, count)
 
 
 def _own_session(session: Session) -> Middleware:

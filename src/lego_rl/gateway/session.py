@@ -117,25 +117,25 @@ class Session:
         position = self._tree.locate(request)
         self._tree.echo(position)
         known = position.parent.length if position.parent else 0
-        used_up = self._used_up()
+        used_up = self._used_up(position)
         if used_up is not None:
             return self._refusal(used_up, known)
         context_ids = await self._render(position)
-        used_up = self._used_up()
+        used_up = self._used_up(position)
         if used_up is not None:  # by another request, while this one was rendered
             return self._refusal(used_up, known)
         exchange = Exchange(known + len(context_ids))
         if exchange.prompt_tokens >= self.budget.context_tokens:
             self._ledger.refuse("context", self._tree.begun)
             raise ContextOverflow(exchange.prompt_tokens, self.budget.context_tokens)
+        twins = [flying for flying in self._flights if position.asked_by(flying)]
         call = self._tree.begin(position, context_ids)
         task = asyncio.ensure_future(self._answer(call, position, request, exchange))
         task.add_done_callback(lambda done: self._landed(done, call))
         exchange.start(task, call)
-        for twin in self._tree.twins(call):
-            if twin in self._flights:
-                self._ledger.refused["superseded"] += 1
-                self._flights.pop(twin).supersede(exchange)
+        for twin in twins:
+            self._ledger.refused["superseded"] += 1
+            self._flights.pop(twin).supersede(exchange)
         self._flights[call] = exchange
         return exchange
 
@@ -146,10 +146,10 @@ class Session:
             BudgetSpent: No model call is left that it could be for, or there were too many counts.
             TemplateError: The template refuses the conversation.
         """
-        if self._used_up() is not None or not self._ledger.may_count():
+        position = self._tree.locate(request)
+        if self._used_up(position) is not None or not self._ledger.may_count():
             self._ledger.refused["count"] += 1
             raise BudgetSpent
-        position = self._tree.locate(request)
         return (position.parent.length if position.parent else 0) + len(await self._render(position))
 
     def close(self) -> Trajectory:
@@ -170,8 +170,9 @@ class Session:
             return position.render(self._template)
         return await in_thread(lambda: position.render(self._template))
 
-    def _used_up(self) -> str | None:
-        unanswered = sum(call.recording is None for call in self._flights)
+    def _used_up(self, position: Position) -> str | None:
+        """Why there may be no model call for a request; a first try that it would supersede spends nothing."""
+        unanswered = sum(call.recording is None and not position.asked_by(call) for call in self._flights)
         return self._ledger.used_up(len(self._tree.calls) + unanswered)
 
     def _refusal(self, reason: str, prompt_tokens: int) -> Exchange:

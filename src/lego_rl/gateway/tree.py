@@ -130,6 +130,10 @@ class Position:
             _ITEM_CHARACTERS + len(tool.description) + _size(tool.parameters) for tool in tools
         )
 
+    def asked_by(self, call: Call) -> bool:
+        """Whether `call` is of the very same request."""
+        return call.parent is self.parent and _same_request(call.request, self.request)
+
     def render(self, template: ChatTemplate) -> NDArray[np.int32]:
         """``[C]`` int32 prompt ids after the parent's answer. Reads nothing that changes, so any thread may do it.
 
@@ -216,10 +220,7 @@ class TokenTree:
         return [
             other
             for other in self._siblings(call.parent)
-            if other is not call
-            and other.request.lane == call.request.lane
-            and other.request.tools == call.request.tools
-            and _same_messages(other.request.messages, call.request.messages, call.request.tools)
+            if other is not call and _same_request(other.request, call.request)
         ]
 
     @property
@@ -287,6 +288,12 @@ def _continues(call: Call, request: Request, start: int, end: int) -> bool:
         return False
     return same_message(call.turn.message, request.messages[end], request.tools) and _same_messages(
         call.request.messages, request.messages[start:end], request.tools
+    )
+
+
+def _same_request(known: Request, sent: Request) -> bool:
+    return (known.lane, known.tools) == (sent.lane, sent.tools) and _same_messages(
+        known.messages, sent.messages, sent.tools
     )
 
 

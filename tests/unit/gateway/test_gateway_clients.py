@@ -7,7 +7,9 @@ from capture_oracle import check_laws
 from gateway_kit import START, GatedEngine
 from wires import AnthropicWire, Wire, every_wire, served, streamed
 
+from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.trajectory import Accounting
+from lego_rl.gateway.tree import Request
 
 
 @every_wire
@@ -71,3 +73,29 @@ async def test_equal_requests_of_two_agents_are_two_calls() -> None:
         assert [response.status for response in await answers] == [200, 200]
         check_laws(await at.close(), engine.inner.samples, {sample.call_id for sample in engine.inner.samples})
         assert len(engine.inner.samples) == 2
+
+
+@every_wire
+async def test_a_retry_of_the_last_turn_that_its_first_try_would_take_gets_the_answer(wire: Wire) -> None:
+    engine = GatedEngine()
+    async with served(engine, Budget(turns=1)) as at:
+        first = asyncio.create_task(at.ask(wire, START))
+        await engine.started.wait()
+        retry = asyncio.create_task(at.ask(wire, START))
+        await asyncio.wait_for(engine.aborted.wait(), 5)
+        other = await at.ask(wire, [*START, *START])  # For whoever asks anything else the one turn is taken.
+        assert "budget" in other.content
+        engine.may_answer.set()
+        assert (await first).content == (await retry).content == "Done."
+        trajectory = await at.close()
+        check_laws(trajectory, engine.inner.samples, {engine.inner.samples[0].call_id})
+        assert trajectory.accounting.refused == {"superseded": 1, "turns": 1}
+
+
+async def test_waiting_that_is_cancelled_before_its_first_step_aborts_the_generation() -> None:
+    async with served(GatedEngine()) as at:
+        exchange = await at.session.admit(Request(tuple(START), ()))
+        work = asyncio.ensure_future(exchange.answer())
+        work.cancel()
+        await asyncio.sleep(0.01)
+        assert (await at.close()).accounting == Accounting(refused={"client_gone": 1})

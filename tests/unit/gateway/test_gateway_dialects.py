@@ -49,6 +49,28 @@ def test_anthropic_results_come_before_text_and_a_text_model_is_told_of_images()
     )
 
 
+UNSEEN: dict[str, tuple[Json, Json]] = {
+    "image": ({"type": "image", "source": {}}, {"type": "image_url", "image_url": {}}),
+    "file": ({"type": "document", "source": {}}, {"type": "file", "file": {}}),
+    "audio": ({"type": "audio"}, {"type": "input_audio", "input_audio": {}}),
+    "what comes next": ({"type": "what comes next"}, {"type": "what comes next"}),
+}
+
+
+@pytest.mark.parametrize(("name", "parts"), UNSEEN.items(), ids=UNSEEN)
+def test_what_a_text_model_cannot_see_has_one_name_in_every_protocol(name: str, parts: tuple[Json, Json]) -> None:
+    before: Json = {"type": "text", "text": "See "}
+    anthropic, openai = ({"role": "user", "content": [before, part]} for part in parts)
+    assert from_anthropic(anthropic) == from_openai(openai) == (Message("user", f"See [{name}]"),)
+
+
+@pytest.mark.parametrize("mark", [{}, {"is_error": False}, {"is_error": True}], ids=["none", "false", "true"])
+def test_a_failed_result_is_its_text_as_in_the_protocol_that_has_no_mark_for_it(mark: dict[str, Json]) -> None:
+    block: Json = {"type": "tool_result", "tool_use_id": "c1", "content": "no such file", **mark}
+    sent: Json = {"role": "tool", "tool_call_id": "c1", "content": "no such file"}
+    assert from_anthropic({"role": "user", "content": [block]}) == from_openai(sent)
+
+
 def test_anthropic_assistants_and_late_system_messages() -> None:
     blocks = [
         {"type": "thinking", "thinking": "hm", "signature": "s"},
@@ -79,7 +101,7 @@ def test_openai_messages() -> None:
         {"role": "assistant", "tool_calls": None},
     ) == (
         Message("system", "Be brief."),
-        Message("user", "ab[image_url]"),
+        Message("user", "ab[image]"),
         Message("assistant", "", (ToolCall("c1", "bash", {"command": "ls"}),), reasoning="hm"),
         Message("tool", "out", tool_call_id="c1"),
         Message("assistant", ""),

@@ -8,11 +8,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from gateway_kit import tape, user
-from wires import WIRES, AnthropicWire, Served, Wire, served
+from wires import AnthropicWire, Served, Wire, every_wire, served
 
 from lego_rl.gateway.http_log import HTTP_LOG
-
-every_wire = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 NO_HTTP = {

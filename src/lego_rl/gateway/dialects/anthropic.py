@@ -2,14 +2,16 @@
 
 Source: the public API reference (version 2023-06-01) and the requests of Claude Code. A user message with tool
 results becomes one tool message a result, in order, then a user message of its text. Every block of ``system`` is a
-system message of its own; the billing line that Claude Code puts there is for the provider and is left out.
+system message of its own; the billing line that Claude Code puts there is for the provider and is left out. A result's
+``is_error`` is not shown: chat templates have no place for it, the text of the result says what failed, and the same
+conversation must render alike in every protocol.
 """
 
 import json
 from collections.abc import Iterator, Mapping
 
-from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Failure, Problem
-from lego_rl.gateway.dialects.fields import as_flag, as_list, as_object, as_text, optional_text
+from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Counting, Failure, Problem
+from lego_rl.gateway.dialects.fields import as_flag, as_list, as_object, as_text, optional_text, text_of
 from lego_rl.gateway.tree import Request
 from lego_rl.messages import Json, Message, Tool, ToolCall
 
@@ -29,7 +31,7 @@ class AnthropicDialect:
     """See `Dialect`."""
 
     completion_path = "/v1/messages"
-    count_path: str | None = "/v1/messages/count_tokens"
+    counting: Counting | None = Counting("/v1/messages/count_tokens", "input_tokens")
 
     def read(self, body: Json, headers: Mapping[str, str]) -> Asked:
         """Read a Messages body; a sub-agent of Claude Code names itself in a header."""
@@ -80,10 +82,6 @@ class AnthropicDialect:
         """An ``error`` event."""
         return _event("error", error={"type": _FAILURES[problem][1], "message": text})
 
-    def count(self, tokens: int) -> dict[str, Json]:
-        """The body of ``count_tokens``."""
-        return {"input_tokens": tokens}
-
 
 def _system(value: Json) -> Iterator[Message]:
     if value is None:
@@ -109,7 +107,7 @@ def _message(fields: Mapping[str, Json], where: str) -> list[Message]:
         case "user":
             return _user(read, where)
         case "system":
-            return [Message("system", _text(read, where))]
+            return [Message("system", text_of(read, f"{where}.content"))]
         case _:
             raise BadRequest(f"{where}.role: expected user, assistant or system")
 
@@ -121,7 +119,7 @@ def _assistant(blocks: list[Mapping[str, Json]], where: str) -> Message:
     thinking = "".join(optional_text(block.get("thinking"), f"{where}.content.thinking") for block in thoughts)
     return Message(
         "assistant",
-        _text(spoken, where),
+        text_of(spoken, f"{where}.content"),
         tuple(_tool_use(block, where) for block in calls),
         reasoning=thinking if thoughts else None,
     )
@@ -139,7 +137,7 @@ def _user(blocks: list[Mapping[str, Json]], where: str) -> list[Message]:
     results = [block for block in blocks if block.get("type") == "tool_result"]
     said = [block for block in blocks if block.get("type") != "tool_result"]
     messages = [_tool_result(block, where) for block in results]
-    text = _text(said, where)
+    text = text_of(said, f"{where}.content")
     if text or not messages:
         messages.append(Message("user", text))
     return messages
@@ -148,19 +146,10 @@ def _user(blocks: list[Mapping[str, Json]], where: str) -> list[Message]:
 def _tool_result(block: Mapping[str, Json], where: str) -> Message:
     content = block.get("content")
     if isinstance(content, list):
-        text = _text([as_object(part, f"{where}.content.content") for part in content], where)
+        text = text_of([as_object(part, f"{where}.content.content") for part in content], f"{where}.content.content")
     else:
         text = optional_text(content, f"{where}.content.content")
     return Message("tool", text, tool_call_id=as_text(block.get("tool_use_id"), f"{where}.content.tool_use_id"))
-
-
-def _text(blocks: list[Mapping[str, Json]], where: str) -> str:
-    """Text blocks joined; a block that a text model cannot see is named in its place."""
-    parts = []
-    for block in blocks:
-        kind = as_text(block.get("type"), f"{where}.content.type")
-        parts.append(as_text(block.get("text"), f"{where}.content.text") if kind == "text" else f"[{kind}]")
-    return "".join(parts)
 
 
 def _tool(fields: Mapping[str, Json], where: str) -> Tool:

@@ -60,16 +60,29 @@ class Failure:
     headers: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class Counting:
+    """How a protocol counts prompt tokens.
+
+    Attributes:
+        path: Of the endpoint, below the session.
+        key: Under which its answer, an object, holds the number.
+    """
+
+    path: str
+    key: str
+
+
 class Dialect(Protocol):
     """One wire format.
 
     Attributes:
         completion_path: Path of the endpoint that samples, below the session.
-        count_path: Path of the endpoint that counts tokens, if the protocol has one.
+        counting: Its endpoint that counts prompt tokens, if the protocol has one.
     """
 
     completion_path: str
-    count_path: str | None
+    counting: Counting | None
 
     def read(self, body: Json, headers: Mapping[str, str]) -> Asked:
         """Read a request body.
@@ -101,8 +114,4 @@ class Dialect(Protocol):
 
     def failure_event(self, problem: Problem, text: str) -> bytes:
         """The same, in a stream that has begun."""
-        ...
-
-    def count(self, tokens: int) -> dict[str, Json]:
-        """The body that answers a count of prompt tokens."""
         ...

@@ -8,8 +8,8 @@ harness, never by this gateway, and is kept under the key ``_raw``.
 import json
 from collections.abc import Iterator, Mapping
 
-from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Failure, Problem
-from lego_rl.gateway.dialects.fields import as_flag, as_list, as_object, as_text, optional_text
+from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Counting, Failure, Problem
+from lego_rl.gateway.dialects.fields import as_flag, as_list, as_object, as_text, optional_text, text_of
 from lego_rl.gateway.json_text import BODY_DEPTH, TooDeepError, read_json
 from lego_rl.gateway.tree import Request
 from lego_rl.messages import Json, Message, Tool, ToolCall
@@ -28,7 +28,7 @@ class OpenAIChatDialect:
     """See `Dialect`."""
 
     completion_path = "/v1/chat/completions"
-    count_path: str | None = None
+    counting: Counting | None = None
 
     def read(self, body: Json, headers: Mapping[str, str]) -> Asked:
         """Read a chat completion body; OpenCode names the agent's session in a header."""
@@ -94,10 +94,6 @@ class OpenAIChatDialect:
         """An error object in the stream, which the client libraries raise."""
         return _data({"error": _error(problem, text)})
 
-    def count(self, tokens: int) -> dict[str, Json]:
-        """The protocol has no such endpoint."""
-        return {"total_tokens": tokens}
-
 
 def _message(fields: Mapping[str, Json], where: str) -> Message:
     content = _text(fields.get("content"), where)
@@ -122,15 +118,9 @@ def _message(fields: Mapping[str, Json], where: str) -> Message:
 
 
 def _text(content: Json, where: str) -> str:
-    """Text parts joined; a part that a text model cannot see is named in its place."""
     if not isinstance(content, list):
         return optional_text(content, f"{where}.content")
-    parts = []
-    for value in content:
-        part = as_object(value, f"{where}.content")
-        kind = as_text(part.get("type"), f"{where}.content.type")
-        parts.append(as_text(part.get("text"), f"{where}.content.text") if kind == "text" else f"[{kind}]")
-    return "".join(parts)
+    return text_of([as_object(part, f"{where}.content") for part in content], f"{where}.content")
 
 
 def _tool_call(fields: Mapping[str, Json], where: str) -> ToolCall:
