@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from lego_rl.sandbox.parsers import dotted, junit_key
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.task import TestSpec
 
@@ -31,17 +32,20 @@ class Ownership:
 
     Attributes:
         test_files: Files that hold the task's tests, relative to the work tree.
+        class_names: Names of their modules and classes in a report.
         pristine: The pristine work tree.
     """
 
     test_files: frozenset[str]
+    class_names: frozenset[str]
     pristine: Path
 
     @classmethod
     def of(cls, tests: TestSpec, pristine: Path) -> "Ownership":
         """The files that a specification lists, and those that its test ids name."""
-        named = (test.partition("::")[0] for test in (*tests.fail_to_pass, *tests.pass_to_pass))
-        return cls(frozenset((*tests.test_files, *named)), pristine)
+        ids = (*tests.fail_to_pass, *tests.pass_to_pass)
+        files = frozenset((*tests.test_files, *(test.partition("::")[0] for test in ids)))
+        return cls(files, frozenset((*map(dotted, files), *(junit_key(test)[0] for test in ids))), pristine)
 
     def split(self, patch: Patch) -> tuple[tuple[Change, ...], tuple[str, ...]]:
         """The changes that are applied, and the paths of those that are rolled back."""
@@ -54,10 +58,22 @@ class Ownership:
         return (
             not CONFIGURATION.isdisjoint(path.parts)
             or any(_is_at_or_below(change.path, file) for file in self.test_files)
+            or (change.kind != "deleted" and self._is_reported_as_own(change.path))
             or (change.kind != "deleted" and self._replaces_own_folder(path))
             or self._changes_test_package(path, change)
             or any(self._shadows(PurePosixPath(*path.parts[: depth + 1])) for depth in range(len(path.parts)))
         )
+
+    def _is_reported_as_own(self, path: str) -> bool:
+        """Whether tests in `path` could have the class names of the task's own in a report.
+
+        ``tests.test_a.py`` is reported as ``tests/test_a.py`` is, and so is a class ``test_a`` in ``tests.py``: a pass
+        of theirs would be the own test's where the patch also keeps that one from being collected. A module of the
+        repository that is no test by its name stays the agent's to mend.
+        """
+        if not path.endswith(".py") or ("test" not in PurePosixPath(path).name and (self.pristine / path).is_file()):
+            return False
+        return any(f"{name}.".startswith(f"{dotted(path)}.") for name in self.class_names)
 
     def _replaces_own_folder(self, path: PurePosixPath) -> bool:
         """Whether a file or link takes the place of a folder with something of the task's own in it."""

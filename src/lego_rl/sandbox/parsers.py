@@ -35,7 +35,7 @@ def parse_pytest_junit(report: bytes, wanted: Iterable[str]) -> dict[str, TestSt
 
     Where a test is named twice (a failing teardown adds an entry) the worse status counts.
     """
-    keys = {test: _junit_key(test) for test in wanted}
+    keys = {test: junit_key(test) for test in wanted}
     found = _junit_cases(report, frozenset(keys.values()))
     return {test: found.get(key, "missing") for test, key in keys.items()}
 
@@ -75,13 +75,28 @@ def _junit_cases(report: bytes, wanted: frozenset[tuple[str, str]]) -> dict[tupl
     return cases
 
 
-def _junit_key(test: str) -> tuple[str, str]:
+def ambiguous(tests: Iterable[str]) -> tuple[str, str] | None:
+    """Two different tests that a report names alike, so that a pass of one would be one of both."""
+    by_key: dict[tuple[str, str], str] = {}
+    for test in tests:
+        other = by_key.setdefault(junit_key(test), test)
+        if other != test:
+            return other, test
+    return None
+
+
+def dotted(path: str) -> str:
+    """A file's part of pytest's class names. Two files can have the same: separators become dots, and a name may hold
+    some of its own."""
+    return re.sub(r"\.py$", "", PurePosixPath(path).as_posix().replace("/", "."))
+
+
+def junit_key(test: str) -> tuple[str, str]:
     """Class name and name under which pytest reports a test (``_pytest.junitxml``: path separators become dots)."""
     address, bracket, parameters = test.partition("[")
     path, *names = address.split("::")
-    module = re.sub(r"\.py$", "", PurePosixPath(path).as_posix().replace("/", "."))
     name = names[-1] if names else ""
-    return ".".join([module, *names[:-1]]), f"{name}{bracket}{parameters}"
+    return ".".join([dotted(path), *names[:-1]]), f"{name}{bracket}{parameters}"
 
 
 PARSERS: dict[str, Parser] = {"pytest-junit": parse_pytest_junit}

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from lego_rl.errors import TaskError
-from lego_rl.sandbox.parsers import parser_named
+from lego_rl.sandbox.parsers import ambiguous, parser_named
 
 
 @dataclass(frozen=True)
@@ -167,6 +167,11 @@ def _read_spec(path: Path) -> TestSpec:
     if both := set(spec.fail_to_pass) & set(spec.pass_to_pass):
         raise TaskError(f"{path} has {min(both)} in FAIL_TO_PASS and in PASS_TO_PASS", "leave it in one of them")
     parser_named(spec.parser)
+    if alike := ambiguous((*spec.fail_to_pass, *spec.pass_to_pass)):
+        raise TaskError(
+            f"{path}: a report cannot tell {' from '.join(alike)}",
+            "rename one of the test files, or leave one test out",
+        )
     return TestSpec(**dict(spec))
 
 

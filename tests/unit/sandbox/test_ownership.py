@@ -3,15 +3,20 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lego_rl.sandbox.ownership import CONFIGURATION, Ownership
 from lego_rl.sandbox.verdict import Change, ChangeKind, Patch
+from lego_rl.tasks.task import TestSpec
 
-TESTS = frozenset({"tests/test_a.py", "pkg/tests/test_b.py", "hidden/test_c.py"})
-PRISTINE = ["tests/test_a.py", "tests/helper.py", "tests/conftest.py", "pkg/__init__.py", "pkg/core.py",
-            "pkg/tests/__init__.py", "pkg/tests/test_b.py", "setup.cfg", "types.py", "docs/guide.md"]  # fmt: skip
+TESTS = frozenset({
+    "tests/test_a.py", "pkg/tests/test_b.py", "hidden/test_c.py", "core/test_d.py", "test_old/test_e.py",
+})  # fmt: skip
+PRISTINE = [
+    "tests/test_a.py", "tests/helper.py", "tests/conftest.py", "pkg/__init__.py", "pkg/core.py",
+    "pkg/tests/__init__.py", "pkg/tests/test_b.py", "setup.cfg", "types.py", "docs/guide.md", "core.py", "test_old.py",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +25,8 @@ def ownership(tmp_path_factory: pytest.TempPathFactory) -> Ownership:
     for name in PRISTINE:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("")
-    return Ownership(TESTS, root)
+    tests = TestSpec(tuple(f"{name}::TestIt::test_it" for name in sorted(TESTS)), (), "pytest", "pytest-junit", ())
+    return Ownership.of(tests, root)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +62,14 @@ def ownership(tmp_path_factory: pytest.TempPathFactory) -> Ownership:
         ("pkg/__init__.py", "deleted"),
         ("__init__.py", "file"),
         ("usercustomize.py", "file"),
+        ("tests.test_a.py", "file"),
+        ("tests.test_a.TestIt.py", "symlink"),
+        ("tests.py", "file"),
+        ("pkg/tests.test_b.py", "file"),
+        ("pkg.tests/test_b.py", "file"),
+        ("pkg/tests.py", "file"),
+        ("hidden/test_c.TestIt.py", "file"),
+        ("test_old.py", "file"),
     ],
 )
 def test_owned(ownership: Ownership, path: str, kind: ChangeKind) -> None:
@@ -77,6 +91,11 @@ def test_owned(ownership: Ownership, path: str, kind: ChangeKind) -> None:
         ("tests/test_mine.py", "file"),
         ("docs", "deleted"),
         ("docs/guide.md", "symlink"),
+        ("core.py", "file"),
+        ("tests.test_a.py", "deleted"),
+        ("tests.test_b.py", "file"),
+        ("test.py", "file"),
+        ("pkg/test_b.py", "file"),
         ("data/blob.bin", "file"),
         ("json.md", "file"),
         ("MANIFEST.in", "file"),
@@ -86,6 +105,7 @@ def test_free(ownership: Ownership, path: str, kind: ChangeKind) -> None:
     assert not ownership.owns(Change(path, kind))
 
 
+@settings(deadline=None)  # It looks at files, and the machine may be busy.
 @given(st.lists(st.sampled_from([*PRISTINE, *TESTS, *CONFIGURATION, "pkg/new.py", "json.py", "x/y"]), unique=True))
 def test_a_patch_is_split_and_never_refused(ownership: Ownership, paths: list[str]) -> None:
     patch = Patch(tuple(Change(path, "file", b"x") for path in sorted(paths)))

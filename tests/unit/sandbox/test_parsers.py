@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lego_rl.errors import TaskError
-from lego_rl.sandbox.parsers import parse_pytest_junit, parser_named
+from lego_rl.sandbox.parsers import ambiguous, parse_pytest_junit, parser_named
 
 REPORT = b"""<?xml version="1.0" encoding="utf-8"?>
 <testsuites><testsuite name="pytest" tests="6">
@@ -77,3 +77,10 @@ def test_the_worst_entry_counts(entries: list[str]) -> None:
 def test_unknown_parser() -> None:
     with pytest.raises(TaskError, match="pytest-junit"):
         parser_named("junit5")
+
+
+def test_two_tests_that_a_report_names_alike() -> None:
+    pair = ("tests/test_a.py::test_x", "tests.test_a.py::test_x")
+    assert ambiguous(["b.py::test_x", *pair]) == pair
+    assert ambiguous(["a/b.py::C::t[1]", "a/b/C.py::t[1]"]) is not None
+    assert ambiguous(["a.py::t", "a.py::t", "a.py::t[1]", "a.py::C::t", "b.py::t"]) is None

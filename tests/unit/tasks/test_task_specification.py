@@ -50,3 +50,15 @@ def test_a_test_is_on_one_side(tmp_path: Path) -> None:
     path.write_text(json.dumps(raw | {"PASS_TO_PASS": [*raw["PASS_TO_PASS"], raw["FAIL_TO_PASS"][0]]}))
     with pytest.raises(TaskError, match="in FAIL_TO_PASS and in PASS_TO_PASS"):
         Task.load(folder)
+
+
+def test_two_tests_that_a_report_cannot_tell_apart(tmp_path: Path) -> None:
+    folder = write_task(generate(0, "comparison", 0), tmp_path)
+    path = folder / "tests" / "spec.json"
+    raw = json.loads(path.read_text())
+    file, _, name = raw["FAIL_TO_PASS"][0].partition("::")
+    alike = f"{file.replace('/', '.')}::{name}"
+    assert alike != raw["FAIL_TO_PASS"][0]
+    path.write_text(json.dumps(raw | {"PASS_TO_PASS": [*raw["PASS_TO_PASS"], alike]}))
+    with pytest.raises(TaskError, match="a report cannot tell"):
+        Task.load(folder)
