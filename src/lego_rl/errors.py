@@ -1,8 +1,9 @@
 """The exceptions a user of Lego-RL can rely on.
 
 Every expected failure is a `LegoError`: one line that says what is wrong and one that says what to do. The command
-line prints the two and exits with 1; anything else is a bug and keeps its traceback. A fault of a *trial* is not an
-exception but a row of the fault table (`rollout/faults.py`).
+line prints the two and exits with 1; anything else is a bug and keeps its traceback. Exceptions that only carry control
+flow within a room, such as `SandboxDied` or `ContextOverflow`, are no `LegoError`, because somebody there handles each.
+A fault of a *trial* is not an exception but a row of the fault table (`rollout/faults.py`).
 """
 
 

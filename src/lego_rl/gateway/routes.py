@@ -31,7 +31,10 @@ def route_shape(calls: Sequence[Call]) -> tuple[int, int] | None:
     """
     shapes = {None if r.routes is None else r.routes.shape[1:] for r in (call.answered() for call in calls)}
     if len(shapes) > 1:
-        raise CaptureError(f"the engine's calls have expert routes of different shapes: {shapes}")
+        raise CaptureError(
+            f"the engine's calls have expert routes of different shapes: {shapes}",
+            "let one engine with one policy answer all calls of a trial",
+        )
     found = shapes.pop() if shapes else None
     return None if found is None else (found[0], found[1])
 

@@ -137,7 +137,10 @@ class ChatTemplate:
         try:
             return self._template.render(messages=messages, tools=tools, add_generation_prompt=True, **self._variables)
         except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
-            raise TemplateError(f"the chat template refuses this conversation: {error}") from error
+            raise TemplateError(
+                f"the chat template refuses this conversation: {error}",
+                "use a template that takes the roles and the order of messages that the harness sends",
+            ) from error
 
     def _quote(self, value: Any) -> Any:
         if isinstance(value, str):

@@ -20,11 +20,11 @@ from lego_rl import errors
 from lego_rl.errors import LegoError
 from lego_rl.rollout.agent import BUNDLE_MOUNT
 from lego_rl.rollout.spec import Grading, TrialSpec
-from lego_rl.sandbox.box import TransferError
 from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
 from lego_rl.sandbox.grading import GradingStartError
 from lego_rl.sandbox.limits import LimitHits
 from lego_rl.sandbox.settings import SandboxSettings
+from lego_rl.sandbox.transfer import TransferError
 from lego_rl.sandbox.verdict import Patch, Verdict
 from lego_rl.sandbox.verifier import LIMITS_FILE, PATCH_FILE, VERDICT_FILE
 

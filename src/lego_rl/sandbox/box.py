@@ -17,24 +17,23 @@ from lego_rl.sandbox import records
 from lego_rl.sandbox.cgroups import Cgroups
 from lego_rl.sandbox.channel import SandboxDied
 from lego_rl.sandbox.image import Image
-from lego_rl.sandbox.launch import ERROR_BYTES, Running, launch
+from lego_rl.sandbox.launch import Running, launch
 from lego_rl.sandbox.layout import plan
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
-from lego_rl.sandbox.output import BoundedOutput, OutputPipe, readable_copy
+from lego_rl.sandbox.output import BoundedOutput, OutputPipe
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.rootfs import HOME, SYSTEM_PATH, USER
 from lego_rl.sandbox.snapshot import Snapshot
 from lego_rl.sandbox.state import RunFolder, State
 from lego_rl.sandbox.toolchain import Toolchain
+from lego_rl.sandbox.transfer import operate
 from lego_rl.sandbox.watchdog import Watchdog
 
 KILL_SECONDS = 10.0
+STUCK = "look for processes stuck in the kernel (state D in ps)"
 ANSWER_SECONDS = 10.0
 """How long the first process may take to kill the others."""
-TRANSFER_SECONDS = 300.0
-"""How long a file transfer may take: what runs in the sandbox can stop it, or hold its pipes open."""
-TRANSFER_BYTES = 256 << 20
 DRAIN_SECONDS = 0.25
 """How long output is still read after a command has ended: a process that it left behind may hold the pipe open."""
 
@@ -59,10 +58,6 @@ class Completed:
     stderr: str
     timed_out: bool = False
     died: bool = False
-
-
-class TransferError(SandboxError):
-    """A living sandbox refused a file transfer: what was asked for cannot be written or read in it."""
 
 
 class Sandbox:
@@ -172,7 +167,7 @@ class Sandbox:
         returncode = 137
         try:
             async with asyncio.timeout(timeout_sec):
-                returncode = await self._run(fields, stdin.encode(), pipes)
+                returncode = await self._channel.run(fields, stdin.encode(), pipes)
         except TimeoutError:
             timed_out = True
             await self.kill_processes()
@@ -193,7 +188,7 @@ class Sandbox:
             TransferError: Something could not be written.
             SandboxError: The sandbox died.
         """
-        await self._operate(["put", folder], await asyncio.to_thread(records.encode, tree))
+        await operate(self._channel, ["put", folder], await asyncio.to_thread(records.encode, tree))
 
     async def get(self, path: str) -> list[Record]:
         """Read a file or folder as records; special files and what may not be read are left out.
@@ -202,7 +197,8 @@ class Sandbox:
             TransferError: There is no such path.
             SandboxError: It is larger than a transfer may be, or the sandbox died.
         """
-        return list(records.decode(await self._operate(["get", path])))
+        stream = await operate(self._channel, ["get", path])
+        return await asyncio.to_thread(lambda: list(records.decode(stream)))
 
     async def holes(self, forbidden: Iterable[str]) -> list[str]:
         """What is wrong with the seal, seen from inside; empty is right.
@@ -210,7 +206,7 @@ class Sandbox:
         Args:
             forbidden: Absolute paths that must not exist.
         """
-        return (await self._operate(["seal", *forbidden])).decode(errors="replace").splitlines()
+        return (await operate(self._channel, ["seal", *forbidden])).decode(errors="replace").splitlines()
 
     async def listen(self, port: int) -> socket.socket:
         """A non-blocking socket that listens on ``127.0.0.1:port`` inside, for the host to serve.
@@ -221,7 +217,9 @@ class Sandbox:
         try:
             return await self._channel.listener(port)
         except SandboxDied as error:
-            raise SandboxError("the sandbox died before it could listen") from error
+            raise SandboxError(
+                "the sandbox died before it could listen", "look for what kills processes on this machine"
+            ) from error
 
     async def kill_processes(self) -> None:
         """Kill every process in the sandbox but its first, which stays to serve; one that does not answer goes too."""
@@ -245,9 +243,9 @@ class Sandbox:
             # bubblewrap ends when the first process has, and that ends when the kernel has killed the whole namespace.
             await asyncio.wait_for(self._process.wait(), KILL_SECONDS)
         except TimeoutError as error:
-            raise SandboxError("a sandbox could not be killed", "look for processes stuck in the kernel") from error
+            raise SandboxError("a sandbox could not be killed", STUCK) from error
         if not self._cgroups.is_empty():
-            raise SandboxError("a killed sandbox still has processes in its control group")
+            raise SandboxError("a killed sandbox still has processes in its control group", STUCK)
 
     def snapshot(self) -> Snapshot:
         """The work tree as the killed sandbox left it.
@@ -274,48 +272,6 @@ class Sandbox:
             os.close(self._pidfd)
             # A sandbox may leave very many files; whoever shares the event loop must not wait for them.
             await asyncio.to_thread(self.run_folder.remove)
-
-    async def _run(self, fields: list[str], stdin: bytes, pipes: Sequence[OutputPipe]) -> int:
-        """Send a request with standard input and output pipes; the exit status of what it started."""
-        source = readable_copy(stdin)
-        try:
-            answer = await self._channel.send(fields, [source, *(pipe.theirs for pipe in pipes)])
-        finally:
-            os.close(source)
-            for pipe in pipes:
-                pipe.handed_over()
-        return await self._channel.status(answer)
-
-    async def _operate(self, fields: list[str], content: bytes = b"") -> bytes:
-        """Run one of the first process's own operations; what it wrote.
-
-        Raises:
-            TransferError: It failed.
-            SandboxError: It wrote too much or took too long, or the sandbox died.
-        """
-        received, errors = bytearray(), BoundedOutput(ERROR_BYTES)
-
-        async def keep(piece: bytes) -> None:
-            if len(received) + len(piece) > TRANSFER_BYTES:
-                raise SandboxError(f"a file transfer from the sandbox is larger than {TRANSFER_BYTES >> 20} MiB")
-            received.extend(piece)
-
-        pipes = [OutputPipe(keep), OutputPipe(errors.write)]
-        try:
-            async with asyncio.timeout(TRANSFER_SECONDS):
-                status = await self._run(fields, content, pipes)
-                for pipe in pipes:
-                    await pipe.drain(None)
-        except SandboxDied as error:
-            raise SandboxError("the sandbox died during a file transfer") from error
-        except TimeoutError as error:
-            raise SandboxError(f"a file transfer did not end within {TRANSFER_SECONDS:.0f} s") from error
-        finally:
-            for pipe in pipes:
-                await pipe.drain(0)
-        if status != 0:
-            raise TransferError(f"{fields[0]} {fields[1]} failed in the sandbox: {errors.text().strip()}")
-        return bytes(received)
 
     def _kill_first(self) -> None:
         """Kill the first process: the kernel then kills all others in the sandbox."""

@@ -8,8 +8,10 @@ import asyncio
 import os
 import socket
 import struct
+from collections.abc import Sequence
 
 from lego_rl.errors import SandboxError
+from lego_rl.sandbox.output import OutputPipe, readable_copy
 
 REPLY_BYTES = 4096
 
@@ -90,6 +92,21 @@ class Channel:
         except (struct.error, ValueError) as error:
             raise SandboxDied("the sandbox sent no exit status") from error
         return code if code >= 0 else 128 - code
+
+    async def run(self, fields: list[str], stdin: bytes, pipes: Sequence[OutputPipe]) -> int:
+        """Send a request with standard input and output pipes; the exit status of what it started.
+
+        Raises:
+            SandboxDied: The sandbox ended first, or replied with no exit status.
+        """
+        source = readable_copy(stdin)
+        try:
+            answer = await self.send(fields, [source, *(pipe.theirs for pipe in pipes)])
+        finally:
+            os.close(source)
+            for pipe in pipes:
+                pipe.handed_over()
+        return await self.status(answer)
 
     async def listener(self, port: int) -> socket.socket:
         """A socket that listens on the sandbox's own loopback.

@@ -222,7 +222,8 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor ha
     @override
     async def upload_file(self, source_path: Path | str, target_path: str) -> None:
         folder, _, name = target_path.rstrip("/").rpartition("/")
-        await self.sandbox.put(folder or "/", [replace(record, path=name) for record in read_tree(Path(source_path))])
+        # A generator, so that the file is read where it is encoded: off the event loop.
+        await self.sandbox.put(folder or "/", (replace(record, path=name) for record in read_tree(Path(source_path))))
 
     @override
     async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
@@ -232,7 +233,7 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor ha
     async def download_file(self, source_path: str, target_path: Path | str) -> None:
         records = await self.sandbox.get(source_path)
         if len(records) != 1 or records[0].path:
-            raise SandboxError(f"{source_path} is not a file in the sandbox")
+            raise SandboxError(f"{source_path} is not a file in the sandbox", "fetch a folder with download_dir")
         target = Path(target_path)
         record = Record(target.name, "file", records[0].content, records[0].mode)
         await asyncio.to_thread(write_tree, [record], target.parent)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lego_rl.errors import SandboxError, TaskError
-from lego_rl.sandbox.box import Completed, Sandbox, TransferError
+from lego_rl.sandbox.box import Completed, Sandbox
 from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.layout import REPORT_FOLDER
 from lego_rl.sandbox.limits import Limits
@@ -26,6 +26,7 @@ from lego_rl.sandbox.parsers import parser_named
 from lego_rl.sandbox.records import Record, read_tree
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.toolchain import Toolchain
+from lego_rl.sandbox.transfer import TransferError
 from lego_rl.sandbox.verdict import Change, Patch, TestStatus, Verdict
 from lego_rl.tasks.task import Task
 
@@ -79,13 +80,19 @@ async def grade(
     try:
         box = await Sandbox.start(image, toolchain, limits=limits, state=state)
     except (SandboxError, OSError) as error:
-        raise GradingStartError(f"the grading sandbox could not be built: {error}") from error
+        problem, fix = (error.problem, error.fix) if isinstance(error, SandboxError) else (str(error), "")
+        raise GradingStartError(
+            f"the grading sandbox could not be built: {problem}", fix or "run: lego-rl check sandbox"
+        ) from error
     try:
         try:
             await box.put(image.workdir, [*_deletions_first(applied), *own_files])
             done = await box.exec(["sh", "-c", task.tests.command], env=GRADING_ENVIRONMENT, timeout_sec=timeout_sec)
             if done.died and box.limit_hits().unmeasured:
-                raise SandboxError("the grading sandbox was killed because its limits could not be measured")
+                raise SandboxError(
+                    "the grading sandbox was killed because its limits could not be measured",
+                    "read the log of this run for what could not be measured",
+                )
             log = _log(done, timeout_sec)
         except SandboxError as error:
             # A patch that cannot be written, or fills the disk, is the policy's; anything else is ours.

@@ -19,6 +19,8 @@ HEAD = struct.Struct("!cHQI")
 MAX_RECORDS = 20_000
 MAX_DEPTH = 64
 MAX_PATH_BYTES = 1_024
+FETCH_LESS = "fetch another folder, or the files in it that are wanted one by one"
+ALTERED = "look at what the agent ran: a process of the sandbox ended or changed the transfer"
 
 type RecordKind = Literal["file", "symlink", "directory", "deleted"]
 """What a record makes of its path."""
@@ -64,13 +66,13 @@ def decode(stream: bytes) -> Iterator[Record]:
     while position < len(stream):
         count += 1
         if count > MAX_RECORDS:
-            raise SandboxError(f"a file transfer from the sandbox holds more than {MAX_RECORDS} paths")
+            raise SandboxError(f"a file transfer from the sandbox holds more than {MAX_RECORDS} paths", FETCH_LESS)
         if len(stream) - position < HEAD.size:
-            raise SandboxError("a file transfer from the sandbox was cut short")
+            raise SandboxError("a file transfer from the sandbox was cut short", ALTERED)
         code, mode, size, length = HEAD.unpack_from(stream, position)
         position += HEAD.size
         if code not in _KINDS or len(stream) - position < length + size:
-            raise SandboxError("a file transfer from the sandbox was cut short or altered")
+            raise SandboxError("a file transfer from the sandbox was cut short or altered", ALTERED)
         path = os.fsdecode(stream[position : position + length])
         yield Record(path, _KINDS[code], stream[position + length : position + length + size], mode & 0o777)
         position += length + size
@@ -106,7 +108,7 @@ def write_tree(records: Iterable[Record], target: Path) -> None:
     for record in records:
         deep = record.path.count("/") >= MAX_DEPTH or len(os.fsencode(record.path)) > MAX_PATH_BYTES
         if deep or not is_plain(record.path):
-            raise SandboxError(f"the sandbox sent a file named {record.path[:200]!r}")
+            raise SandboxError(f"the sandbox sent a file named {record.path[:200]!r}", FETCH_LESS)
         _clear_way(target, record)
         path = target / record.path
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 
 Invariant: of the host a sandbox sees programs (``/usr`` and the links into it), a generated ``/etc`` and what the
 caller mounts, all read-only; never a home, ``/var``, ``/opt``, ``/srv``, ``/tmp``, ``/sys`` or a device beyond null,
-zero, full, random and tty. What it can write is the work tree's overlay and bounded temporary file systems.
+zero, full, random, urandom and tty. What it can write is the work tree's overlay and bounded temporary file systems.
 """
 
 import shutil

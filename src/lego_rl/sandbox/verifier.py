@@ -61,7 +61,7 @@ class FreshVerifier(BaseVerifier):  # type: ignore[misc]  # Harbor has no types
         evidence = {"in_force": asdict(environment.limit_report), "hits": asdict(environment.limit_hits())}
         (folder / LIMITS_FILE).write_text(json.dumps(evidence, indent=1))
         patch = await asyncio.to_thread(diff, environment.snapshot(), environment.image.pristine)
-        (folder / PATCH_FILE).write_text(patch_to_json(patch))
+        await asyncio.to_thread(lambda: (folder / PATCH_FILE).write_text(patch_to_json(patch)))  # It may be large.
         verdict = await grade(
             await asyncio.to_thread(Task.load, self.task.paths.task_dir),
             patch,
@@ -71,5 +71,5 @@ class FreshVerifier(BaseVerifier):  # type: ignore[misc]  # Harbor has no types
             state=environment.state,
             timeout_sec=self.grading_sec,
         )
-        (folder / VERDICT_FILE).write_text(verdict_to_json(verdict))
+        await asyncio.to_thread(lambda: (folder / VERDICT_FILE).write_text(verdict_to_json(verdict)))
         return VerifierResult(rewards={"reward": verdict.reward})

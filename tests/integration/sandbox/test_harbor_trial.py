@@ -62,6 +62,7 @@ async def test_reward_and_record(task_dir: Path, state: State, tmp_path: Path, s
     assert not list(state.runs.iterdir())
 
 
+LARGE = ("patch.json", "verdict.json")
 FILE_EVENTS = {"open", "os.scandir", "os.listdir", "os.chmod", "os.rename", "shutil.copyfile", "shutil.copytree"}
 
 
@@ -73,11 +74,12 @@ def frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-async def test_the_event_loop_waits_for_no_task_or_toolchain_file(task_dir: Path, tmp_path: Path) -> None:
+async def test_the_event_loop_waits_for_no_file_that_may_be_large(task_dir: Path, tmp_path: Path) -> None:
     own = tmp_path / "task"
     shutil.copytree(task_dir, own)
     state = State(tmp_path / "state")
-    watched = (str(own), str(state.pristine), str(state.toolchains))
+    written = tmp_path / "trial" / "verifier"
+    watched = (str(own), str(state.pristine), str(state.toolchains), *(str(written / name) for name in LARGE))
     on_loop: list[str] = []
     elsewhere: list[str] = []
 

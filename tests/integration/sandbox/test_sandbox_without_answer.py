@@ -8,6 +8,7 @@ from sandbox_tools import python, shell
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox import box as box_module
+from lego_rl.sandbox import transfer
 from lego_rl.sandbox.box import Sandbox
 
 STOP_WHATEVER_COMES_NEXT = """
@@ -24,7 +25,7 @@ while True:
 
 
 async def test_a_transfer_that_is_stopped_from_inside_ends(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(box_module, "TRANSFER_SECONDS", 2.0)
+    monkeypatch.setattr(transfer, "TRANSFER_SECONDS", 2.0)
     await shell(box, "head -c 40000000 /dev/zero > /app/large")
     ready = asyncio.Event()
 

@@ -7,8 +7,9 @@ import pytest
 from sandbox_tools import shell
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.box import Sandbox, TransferError
+from lego_rl.sandbox.box import Sandbox
 from lego_rl.sandbox.records import Record, read_tree, write_tree
+from lego_rl.sandbox.transfer import TransferError
 
 
 async def test_round_trip(box: Sandbox, tmp_path: Path) -> None:
