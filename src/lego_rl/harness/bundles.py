@@ -9,6 +9,7 @@ two installs at once give one.
 """
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -43,7 +44,7 @@ def install(root: Path, spec: BundleSpec, build: Callable[[Path], None]) -> Harn
         build: Fills an empty folder with the bundle's files and checks them.
 
     Raises:
-        HarnessError: `build` failed, or the root cannot be written.
+        HarnessError: `build` failed, or a file cannot be read or written; the message names it.
     """
     home = root / spec.name
     final = home / spec.version
@@ -65,10 +66,18 @@ def install(root: Path, spec: BundleSpec, build: Callable[[Path], None]) -> Harn
             finally:
                 _remove(staging)
     except OSError as error:
-        raise HarnessError(
-            f"cannot install {spec.name} under {root}: {error}", "free space or name another folder"
-        ) from error
+        raise HarnessError(f"cannot install {spec.name} under {root}: {error}", _mend(error, spec)) from error
     return load(root, spec)
+
+
+def _mend(error: OSError, spec: BundleSpec) -> str:
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            return "free space or name another folder"
+        case errno.EACCES | errno.EPERM | errno.EROFS | errno.ENOTDIR | errno.EEXIST:
+            return "name a folder that you may write"
+        case _:
+            return f"mend what the message names and run: lego-rl harness install {spec.name}"
 
 
 def load(root: Path, spec: BundleSpec) -> HarnessBundle:

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 from importlib.resources import files as resources
 from pathlib import Path
@@ -15,6 +14,7 @@ from pydantic import Field
 from lego_rl.errors import HarnessError
 from lego_rl.harness import bundles, packages, runtime
 from lego_rl.harness.base import DEFAULT_PATH, BundleSpec, Endpoint, HarnessBundle, Launch, looser
+from lego_rl.harness.programs import run
 from lego_rl.messages import Json
 from lego_rl.settings import Settings
 
@@ -31,6 +31,9 @@ SILENCE = {
 
 # A model call may wait for a busy policy as long as the trial lasts; the gateway's wall clock comes first.
 _TIMEOUT_SEC = 6 * 3600
+
+COMPILE_SECONDS = 1800.0
+CHECK_SECONDS = 300.0
 
 
 class OpenHandsOptions(Settings):
@@ -149,7 +152,7 @@ def _compile(python: Path, files: Path) -> None:
     command += ["-s", str(files), "-p", "/opt/harness", str(files)]
     # One process and one hash seed: byte code depends on the order of set constants and on what was compiled before.
     environment = {**_environment(files), "PYTHONHASHSEED": "0"}
-    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    run(command, timeout=COMPILE_SECONDS, env=environment)
 
 
 def _check(python: Path, files: Path) -> None:
@@ -162,13 +165,11 @@ def _check(python: Path, files: Path) -> None:
         "import sys; sys.path.append(sys.argv[1]); import openhands.sdk as s, openhands.tools; print(s.__version__)"
     )
     with tempfile.TemporaryDirectory() as home:
-        result = subprocess.run(
+        result = run(
             [python, "-I", "-S", "-B", "-c", program, files / "site-packages"],
+            timeout=CHECK_SECONDS,
             env={**_environment(files), "HOME": home, "PATH": os.defpath, **SILENCE},
             cwd=home,
-            capture_output=True,
-            text=True,
-            check=False,
         )
     if result.returncode != 0 or result.stdout.split()[-1:] != [VERSION]:
         said = " ".join((result.stdout + result.stderr).split())[-600:]

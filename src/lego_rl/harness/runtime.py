@@ -10,13 +10,15 @@ own program; the shared libraries that it and its extension modules link to lie 
 
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
 
 from lego_rl.errors import HarnessError
+from lego_rl.harness.programs import run
+
+LIST_SECONDS = 300.0
 
 # Development files, other packages and graphical programs: a headless harness uses none of them.
 _UNUSED = ("test", "tests", "idlelib", "idle_test", "turtledemo", "tkinter", "ensurepip", "lib2to3", "config-*")
@@ -71,6 +73,6 @@ def _linked(objects: Iterable[Path]) -> set[Path]:
 
     Libraries of libraries are listed too. What the loader does not find is a module that the host cannot load either.
     """
-    result = subprocess.run(["ldd", *objects], capture_output=True, text=True, check=False)
+    result = run(["ldd", *objects], timeout=LIST_SECONDS)
     found = re.findall(r"^\s+(\S+) => (/\S+) \(0x", result.stdout, flags=re.MULTILINE)
     return {Path(path).parent.resolve() / name for name, path in found if not _GLIBC.fullmatch(name)}

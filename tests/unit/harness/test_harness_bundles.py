@@ -1,5 +1,6 @@
 """Bundles: the hash depends on what matters and nothing else, installs are atomic, and an altered bundle is refused."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -218,8 +219,27 @@ def test_concurrent_installs_build_once(tmp_path: Path) -> None:
 
 def test_unwritable_root_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(HarnessError, match="cannot install toy"):
+    with pytest.raises(HarnessError, match="cannot install toy") as raised:
         bundles.install(tmp_path / "file", SPEC, toy)
+    assert raised.value.fix == "name a folder that you may write"
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.ENOSPC, "free space"),
+        (errno.EROFS, "that you may write"),
+        (errno.ENOENT, "what the message names"),
+        (errno.EIO, "what the message names"),
+    ],
+)
+def test_what_to_do_fits_what_went_wrong(tmp_path: Path, number: int, said: str) -> None:
+    def fails(_: Path) -> None:
+        raise OSError(number, os.strerror(number), "/some/file")
+
+    with pytest.raises(HarnessError, match="/some/file") as raised:
+        bundles.install(tmp_path, SPEC, fails)
+    assert said in raised.value.fix
 
 
 def test_damaged_record_is_a_clear_error(tmp_path: Path) -> None:
