@@ -39,7 +39,7 @@ class TrainedTokens(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass
 class Reconciliation:
     """How a batch compares with what the engine returned.
 
@@ -67,6 +67,10 @@ class Reconciliation:
     def exact(self) -> bool:
         """Whether every claim holds."""
         return not self.reason
+
+    def explain(self, reason: str) -> None:
+        """Keep the first reason."""
+        self.reason = self.reason or reason
 
 
 class AuditedEngine:
@@ -121,7 +125,7 @@ def reconcile(trained: TrainedTokens, log: AuditLog) -> Reconciliation:
     claims: dict[str, list[int]] = {}
     for index, call_id in enumerate(trained.call_ids):
         claims.setdefault(call_id, []).append(index)
-    found = _Defects()
+    found = Reconciliation(len(positions), len(claims))
     for call_id, indices in claims.items():
         claim = _Claim(call_id, positions[indices], token_ids[indices], logprobs[indices])
         returned = log.lookup(call_id)
@@ -130,16 +134,7 @@ def reconcile(trained: TrainedTokens, log: AuditLog) -> Reconciliation:
             found.explain(f"call {call_id} is trained but not on the auditor's books: never made, or already settled")
         else:
             _compare(found, claim, returned)
-    return Reconciliation(
-        tokens=len(positions),
-        calls=len(claims),
-        unknown_calls=found.unknown_calls,
-        misplaced=found.misplaced,
-        wrong_ids=found.wrong_ids,
-        wrong_logprobs=found.wrong_logprobs,
-        repeated=found.repeated,
-        reason=found.reason,
-    )
+    return found
 
 
 @dataclass(frozen=True)
@@ -152,23 +147,7 @@ class _Claim:
     logprobs: NDArray[np.float32]
 
 
-@dataclass
-class _Defects:
-    """Counts while they grow."""
-
-    unknown_calls: int = 0
-    misplaced: int = 0
-    wrong_ids: int = 0
-    wrong_logprobs: int = 0
-    repeated: int = 0
-    reason: str = ""
-
-    def explain(self, reason: str) -> None:
-        """Keep the first reason."""
-        self.reason = self.reason or reason
-
-
-def _compare(found: _Defects, claim: _Claim, returned: Returned) -> None:
+def _compare(found: Reconciliation, claim: _Claim, returned: Returned) -> None:
     """Check all claims on one call."""
     call, count = f"call {claim.call_id}", len(returned.token_ids)
     inside = (claim.positions >= 0) & (claim.positions < count)
