@@ -90,7 +90,10 @@ def replay(module: nn.Module, experts_NEK: Tensor, recorded_N: Tensor) -> Iterat
     """
     gates = routers(module)
     if experts_NEK.shape[1] != len(gates):
-        raise CaptureError(f"routes of {experts_NEK.shape[1]} layers for a model with {len(gates)} routers")
+        raise CaptureError(
+            f"routes of {experts_NEK.shape[1]} layers for a model with {len(gates)} routers",
+            "train the policy that the engine served: both have as many layers with experts",
+        )
     replayed = ReplayedPass(experts_NEK.long(), recorded_N, torch.zeros_like(recorded_N, dtype=torch.long))
     with ExitStack() as hooks:
         for layer, gate in enumerate(gates):
@@ -103,7 +106,10 @@ def _hook(replayed: ReplayedPass, layer: int) -> Any:
         logits_NX, _own_weights_NK, own_NK = output
         recorded_N = replayed.recorded_N
         if len(own_NK) != len(recorded_N):
-            raise CaptureError(f"routes of {len(recorded_N)} positions for a pass over {len(own_NK)}")
+            raise CaptureError(
+                f"routes of {len(recorded_N)} positions for a pass over {len(own_NK)}",
+                "give the routes of exactly the positions of the pass, padding included",
+            )
         experts_NK = torch.where(recorded_N.unsqueeze(-1), replayed.experts_NEK[:, layer], own_NK)
         weight_NK = logits_NX.softmax(dim=-1, dtype=torch.float32).gather(-1, experts_NK)
         if gate.norm_topk_prob:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from lego_rl.engine.embedded.policy import load_policy
-from lego_rl.errors import ConfigError, FidelityError
+from lego_rl.errors import ConfigError
 from lego_rl.train import fidelity, optim, persistence
 from lego_rl.train.batch import MicroBatch, Row, Selection, TrainingTrial, plan, select
 from lego_rl.train.counterfactuals import Recomputation
@@ -127,10 +127,9 @@ class Trainer:
             observed += [self._look(batch) for batch in self._plan(selection.silent)]
             self._last_batches = [seen.batch for seen in observed]
             report = self._gate(observed, claim, coverage)
-        except FidelityError:
-            self._optimizer.zero_grad()
-            raise
-        norms = self._update(plans, observed, tally)
+            norms = self._update(plans, observed, tally)
+        finally:
+            self._optimizer.zero_grad()  # whatever ended the step, none of its gradient is left for the next
         rewards = [trial.reward for trial in trials if trial.reward is not None]
         return StepMetrics(
             version=self.version,

@@ -185,6 +185,19 @@ def test_what_stops_a_step_leaves_the_weights_alone() -> None:
     assert one.version == 0
 
 
+def test_whatever_ends_a_step_leaves_no_gradient_for_the_next() -> None:
+    one = trainer(routing="own", microbatch_tokens=1)
+    seen: list[torch.Tensor] = []
+    for parameter in one.policy.parameters():
+        parameter.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad))
+    beyond = segment([1, VOCAB + 50, 2, 3], [0, 0, 1, 1], [0.0, 0.0, -1.0, -1.0])
+    spoilt = [TrainingTrial("a", "g", 1, (beyond,)), TrainingTrial("b", "g", 0, (beyond,))]
+    with pytest.raises(IndexError):
+        one.step([*trials(moe(), groups=1), *spoilt], honest())
+    assert seen, "it ended before there was a gradient"
+    assert all(p.grad is None for p in one.policy.parameters())
+
+
 def test_an_infinite_gradient_stops_the_run_before_the_update() -> None:
     parameter = torch.nn.Parameter(torch.ones(3))
     optimizer = optim.build([parameter], OptimizerSettings())
