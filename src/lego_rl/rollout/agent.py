@@ -18,7 +18,7 @@ from lego_rl.gateway.server import Gateway, Listener
 from lego_rl.gateway.session import Session
 from lego_rl.gateway.trajectory import Trajectory
 from lego_rl.harness.base import Endpoint, Harness, HarnessBundle
-from lego_rl.rollout.live import reach
+from lego_rl.rollout.live_registry import reach
 from lego_rl.sandbox.box import Completed
 from lego_rl.sandbox.environment import BubblewrapEnvironment
 from lego_rl.sandbox.limits import LimitReport
@@ -40,7 +40,7 @@ LOG_CHARS = 64 * 1024
 
 
 @dataclass
-class Work:
+class LiveTrial:
     """One trial's live objects, and what the host observes of its agent phase.
 
     Attributes:
@@ -104,12 +104,12 @@ class HarnessAgent(BaseAgent):  # type: ignore[misc]  # Harbor has no types
     """Runs an unmodified harness headless in the sandbox.
 
     Args:
-        trial: Key under which the trial's `Work` is published.
+        trial: Key under which the trial's `LiveTrial` is published.
     """
 
     def __init__(self, *args: Any, trial: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._work = reach(trial, Work)
+        self._live = reach(trial, LiveTrial)
 
     @staticmethod
     @override
@@ -118,14 +118,14 @@ class HarnessAgent(BaseAgent):  # type: ignore[misc]  # Harbor has no types
 
     @override
     def version(self) -> str:
-        return self._work.bundle.version
+        return self._live.bundle.version
 
     @override
     async def setup(self, environment: BaseEnvironment) -> None:
-        self._work.sandbox_started = True
+        self._live.sandbox_started = True
         sandbox = _bubblewrap(environment)
-        self._work.limits = sandbox.limit_report
-        await self._work.listen(sandbox)
+        self._live.limits = sandbox.limit_report
+        await self._live.listen(sandbox)
 
     @override
     async def run(self, instruction: str, environment: BaseEnvironment, context: AgentContext) -> None:
@@ -135,21 +135,21 @@ class HarnessAgent(BaseAgent):  # type: ignore[misc]  # Harbor has no types
         try:
             await self._launch(instruction, sandbox)
         finally:
-            await self._work.close()
+            await self._live.close()
             await sandbox.kill()
-        _fill(context, self._work.trajectory)
+        _fill(context, self._live.trajectory)
 
     async def _launch(self, instruction: str, environment: BubblewrapEnvironment) -> None:
-        work = self._work
-        budget = work.session.budget
+        live = self._live
+        budget = live.session.budget
         endpoint = Endpoint(
-            base_url=f"http://127.0.0.1:{PORT}{work.session.path}",
-            model=work.model,
+            base_url=f"http://127.0.0.1:{PORT}{live.session.path}",
+            model=live.model,
             context_tokens=budget.context_tokens,
             output_tokens=budget.output_tokens,
             turns=budget.turns,
         )
-        launch = work.harness.launch(
+        launch = live.harness.launch(
             instruction,
             endpoint,
             mount=BUNDLE_MOUNT,
@@ -160,12 +160,12 @@ class HarnessAgent(BaseAgent):  # type: ignore[misc]  # Harbor has no types
         if launch.files:
             files = [Record(path.lstrip("/"), "file", text.encode()) for path, text in launch.files.items()]
             await environment.sandbox.put("/", files)
-        work.began = True
-        work.completed = await environment.sandbox.exec(
+        live.began = True
+        live.completed = await environment.sandbox.exec(
             list(launch.argv),
             env=launch.env,
             stdin=launch.stdin,
-            timeout_sec=work.process_sec,
+            timeout_sec=live.process_sec,
         )
 
 

@@ -19,7 +19,7 @@ from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.trajectory import Accounting, Trajectory
 from lego_rl.harness.base import Harness, HarnessBundle
-from lego_rl.rollout.agent import Work
+from lego_rl.rollout.agent import LiveTrial
 from lego_rl.rollout.evidence import conduct_of, detail_of, host_evidence, may_be_short
 from lego_rl.rollout.faults import classify, reward_of
 from lego_rl.rollout.harbor_trial import (
@@ -31,7 +31,7 @@ from lego_rl.rollout.harbor_trial import (
     seconds_of,
     trial_config,
 )
-from lego_rl.rollout.live import published
+from lego_rl.rollout.live_registry import published
 from lego_rl.rollout.outcome import EngineSeconds, Outcome, PhaseSeconds, TrialRecord
 from lego_rl.rollout.shortage import host_shortage
 from lego_rl.rollout.spec import TrialSpec
@@ -106,7 +106,7 @@ async def run_trial(spec: TrialSpec, runtime: Runtime) -> TrialRecord:
             "make one runtime for each harness",
         )
     started = time.perf_counter()
-    work = Work(
+    live = LiveTrial(
         gateway=runtime.gateway,
         session=runtime.gateway.open(budget_of(spec), temperature=spec.temperature, seed=spec.seed),
         harness=runtime.harness,
@@ -115,14 +115,14 @@ async def run_trial(spec: TrialSpec, runtime: Runtime) -> TrialRecord:
     )
     folder = runtime.directory.scratch / spec.id
     try:
-        result, failure = await _harbor(spec, runtime, work, folder)
+        result, failure = await _harbor(spec, runtime, live, folder)
         grades, failure = await asyncio.to_thread(grades_of, folder, failure)  # a patch may be large
         # The sandbox and the session are closed by now: what is short is short without them.
-        may = may_be_short(work, grades, failure)
+        may = may_be_short(live, grades, failure)
         shortage = host_shortage((runtime.state.root, runtime.directory.path)) if may else None
-        return _record(spec, work, result, grades, failure, shortage, started)
+        return _record(spec, live, result, grades, failure, shortage, started)
     finally:
-        await work.close()
+        await live.close()
         if runtime.scratch is Scratch.DELETE:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
@@ -137,20 +137,20 @@ def budget_of(spec: TrialSpec) -> Budget:
 
 
 async def _harbor(
-    spec: TrialSpec, runtime: Runtime, work: Work, folder: Path
+    spec: TrialSpec, runtime: Runtime, live: LiveTrial, folder: Path
 ) -> tuple[TrialResult | None, Failure | None]:
     """Run the trial in Harbor; what failed, wherever it did."""
     try:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         Task.load(spec.task)  # raises what `budget_of` passed over
-        with published(work) as key:
+        with published(live) as key:
             config = trial_config(
                 spec,
                 runtime.bundle.path,
                 runtime.sandbox,
                 scratch=folder.parent,
                 key=key,
-                process_sec=work.process_sec,
+                process_sec=live.process_sec,
             )
             result = await run_harbor(config)
     # Everything: whatever Harbor or a task raises is one trial's. It is not hidden, but becomes a row of the fault
@@ -158,7 +158,7 @@ async def _harbor(
     except Exception as error:  # noqa: BLE001
         return None, Failure(type(error).__name__, str(error), traceback.format_exc())
     finally:
-        await work.close()
+        await live.close()
     info = result.exception_info
     if info is None:
         return result, None
@@ -181,18 +181,18 @@ def grades_of(folder: Path, failure: Failure | None) -> tuple[Grades, Failure | 
 
 def _record(
     spec: TrialSpec,
-    work: Work,
+    live: LiveTrial,
     result: TrialResult | None,
     grades: Grades,
     failure: Failure | None,
     shortage: str | None,
     started: float,
 ) -> TrialRecord:
-    conduct = conduct_of(work, grades, failure, spec.grading)
-    host = host_evidence(work, grades, failure, shortage)
+    conduct = conduct_of(live, grades, failure, spec.grading)
+    host = host_evidence(live, grades, failure, shortage)
     row = classify(host, conduct)
     reward = reward_of(row, conduct)
-    logs = work.logs()
+    logs = live.logs()
     if failure is not None:
         logs["error.txt"] = failure.trace
     return TrialRecord(
@@ -201,15 +201,15 @@ def _record(
             reward=reward,
             ended=row.ended,
             verdict=grades.verdict if reward is not None else None,
-            detail=detail_of(row, host, work, grades, failure),
+            detail=detail_of(row, host, live, grades, failure),
         ),
-        trajectory=work.trajectory,
-        seconds=_seconds(result, work.trajectory, time.perf_counter() - started),
-        accounting=work.trajectory.accounting if work.trajectory is not None else Accounting(),
+        trajectory=live.trajectory,
+        seconds=_seconds(result, live.trajectory, time.perf_counter() - started),
+        accounting=live.trajectory.accounting if live.trajectory is not None else Accounting(),
         patch=grades.patch,
         logs=logs,
-        harness_version=work.bundle.version,
-        limits=work.limits,
+        harness_version=live.bundle.version,
+        limits=live.limits,
         limit_hits=grades.limit_hits,
     )
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lego_rl.rollout.live import published, reach
+from lego_rl.rollout.live_registry import published, reach
 
 
 def test_a_key_reaches_its_object_until_the_trial_ends() -> None:

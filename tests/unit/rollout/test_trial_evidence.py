@@ -20,7 +20,7 @@ from lego_rl.gateway.tree import Request
 from lego_rl.harness import registry
 from lego_rl.harness.base import HarnessBundle
 from lego_rl.messages import Message
-from lego_rl.rollout.agent import Work
+from lego_rl.rollout.agent import LiveTrial
 from lego_rl.rollout.evidence import DETAIL_CHARS, conduct_of, detail_of, host_evidence, may_be_short
 from lego_rl.rollout.faults import Ended, Treatment, classify, reward_of
 from lego_rl.rollout.harbor_trial import Failure, Grades
@@ -48,11 +48,11 @@ def work(
     sandbox_started: bool = True,
     completed: Completed | None = None,
     script: Callable[..., Reply],
-) -> Work:
+) -> LiveTrial:
     """A trial's work after one request."""
     gateway = Gateway(ScriptedEngine(script), TEMPLATE, tool_call_parser("qwen3_coder"))
     session = gateway.open(Budget(), temperature=1.0)
-    made = Work(
+    made = LiveTrial(
         gateway=gateway,
         session=session,
         harness=registry.make("claude-code"),
@@ -77,12 +77,14 @@ def at_fault(prompt: Sequence[int], sampling: Sampling) -> Reply:
     raise KeyError("a bug")
 
 
-def worked(**changes: object) -> Work:
+def worked(**changes: object) -> LiveTrial:
     arguments = {"completed": Completed(0, "", ""), "script": lambda prompt, sampling: ANSWER} | changes
     return work(**arguments)  # type: ignore[arg-type]
 
 
-def ended(done: Work, grades: Grades, failure: Failure | None, shortage: str | None = None) -> tuple[Ended, int | None]:
+def ended(
+    done: LiveTrial, grades: Grades, failure: Failure | None, shortage: str | None = None
+) -> tuple[Ended, int | None]:
     conduct = conduct_of(done, grades, failure, Grading.FRESH)
     row = classify(host_evidence(done, grades, failure, shortage), conduct)
     return row.ended, reward_of(row, conduct)
@@ -272,7 +274,7 @@ def test_a_budget_counts_only_where_it_ended_the_session(prompts: tuple[int, ...
     gateway = Gateway(ScriptedEngine(lambda prompt, sampling: ANSWER), TEMPLATE, tool_call_parser("qwen3_coder"))
     session = gateway.open(Budget(context_tokens=500), temperature=1.0)
     bundle = HarnessBundle("claude-code", "1", "", Path("/nowhere"), 0, "")
-    done = Work(gateway, session, registry.make("claude-code"), bundle, "policy", began=True)
+    done = LiveTrial(gateway, session, registry.make("claude-code"), bundle, "policy", began=True)
     done.completed = Completed(0, "", "")
 
     async def ask(words: int) -> None:

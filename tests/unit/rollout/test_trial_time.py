@@ -12,7 +12,7 @@ from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.harness import registry
 from lego_rl.harness.base import HarnessBundle
-from lego_rl.rollout.agent import AROUND_THE_SESSION_SECONDS, Work
+from lego_rl.rollout.agent import AROUND_THE_SESSION_SECONDS, LiveTrial
 from lego_rl.rollout.spec import HarnessChoice, TrialSpec
 from lego_rl.rollout.trial import budget_of
 from lego_rl.tasks.build import write_task
@@ -46,8 +46,8 @@ def test_the_session_has_the_smaller_time_and_the_process_more(tmp_path: Path, r
     )
     bundle = HarnessBundle("claude-code", "1", "", Path("/nowhere"), 0, "")
     session = gateway.open(budget, temperature=1.0)
-    work = Work(gateway, session, registry.make("claude-code"), bundle, "policy")
-    assert work.process_sec == session.budget.wall_clock_sec + AROUND_THE_SESSION_SECONDS
+    live = LiveTrial(gateway, session, registry.make("claude-code"), bundle, "policy")
+    assert live.process_sec == session.budget.wall_clock_sec + AROUND_THE_SESSION_SECONDS
     assert AROUND_THE_SESSION_SECONDS > 0
 
 
