@@ -16,13 +16,14 @@ from lego_rl.engine.embedded.stepper import EngineOptions
 from lego_rl.engine.policy_dir import inspect_policy
 from lego_rl.engine.protocol import Engine
 from lego_rl.errors import ConfigError
-from lego_rl.evaluate.heldout import spread_over_families
+from lego_rl.evaluate.heldout import evaluated_tasks
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.connections import connections_each
 from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.template import ChatTemplate
-from lego_rl.gateway.tool_calls import tool_call_parser
+from lego_rl.gateway.tool_calls import ToolCallParser, tool_call_parser
 from lego_rl.harness import registry
+from lego_rl.harness.base import Harness, HarnessBundle
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.runner import Progress, run_trials
@@ -111,6 +112,7 @@ class RolloutRunner:
     journal: Journal
     concurrency: int
     retries: int
+    retry_pause_sec: float
     progress: Callable[[Progress], None]
 
     async def __call__(self, specs: Sequence[TrialSpec]) -> list[TrialRecord]:
@@ -121,6 +123,7 @@ class RolloutRunner:
             self.journal,
             concurrency=self.concurrency,
             retries=self.retries,
+            retry_pause_sec=self.retry_pause_sec,
             progress=self.progress,
         )
 
@@ -138,7 +141,7 @@ def load_tasks(recipe: Recipe) -> LoopTasks:
 
     Raises:
         TaskError: The pool or a task is incomplete.
-        ConfigError: The pool has no such split, or a step is larger than the split.
+        ConfigError: The pool has no such split, or more tasks are asked for than a split has.
     """
     folder = pool_folder(recipe.tasks.pool, (recipe.sandbox.state or State.default().root) / "pools")
     splits = load_pool(folder)
@@ -151,8 +154,7 @@ def load_tasks(recipe: Recipe) -> LoopTasks:
             f"a step of {per_step} tasks does not fit the {len(train)} of split {recipe.tasks.train!r}",
             "lower rollout.tasks_per_step",
         )
-    chosen = {name: spread_over_families(splits[name], count) for name, count in recipe.evaluate.splits.items()}
-    return LoopTasks(train=train, evaluated=chosen)
+    return LoopTasks(train=train, evaluated=evaluated_tasks(splits, recipe.evaluate))
 
 
 @contextmanager
@@ -179,9 +181,7 @@ def loop_parts(
     check_machine()
     source = policy_directory(recipe.policy.path)
     _check_policy(recipe, source)
-    harness = registry.make(recipe.harness.name, recipe.harness.options)
-    bundle = registry.load(recipe.harness.name)
-    template = ChatTemplate.load(source)
+    parts = _RuntimeParts.load(recipe, source)
     checkpoints = Checkpoints(directory.checkpoints, recipe.run.keep_checkpoints)
     with (
         # First, for it locks the run: what another process is still at work on is no last checkpoint to go on from.
@@ -190,27 +190,20 @@ def loop_parts(
         FileAuditLog(directory.path / "audit") as audit_log,
         MetricsLog(directory.path, engine.weight_version) as log,
     ):
-        trainer = _trainer(recipe, source, checkpoints)
         auditor = AuditedEngine(engine, audit_log)
-        runtime = Runtime(
-            gateway=Gateway(
-                inject(auditor),
-                template,
-                tool_call_parser(recipe.policy.tool_parser),
-                connections=connections_each(recipe.rollout.concurrency),
-            ),
-            harness=harness,
-            bundle=bundle,
-            directory=directory,
-            sandbox=recipe.sandbox,
-        )
-        rollouts = RolloutRunner(runtime, journal, recipe.rollout.concurrency, recipe.rollout.retries, watcher.trial)
         yield LoopParts(
-            trainer=trainer,
+            trainer=_trainer(recipe, source, checkpoints),
             engine=engine,
             digest_of=engine.digest_of,
             auditor=auditor,
-            rollouts=rollouts,
+            rollouts=RolloutRunner(
+                runtime=_runtime(recipe, parts, directory, inject(auditor)),
+                journal=journal,
+                concurrency=recipe.rollout.concurrency,
+                retries=recipe.rollout.retries,
+                retry_pause_sec=recipe.rollout.retry_pause_sec,
+                progress=watcher.trial,
+            ),
             specs=SpecBuilder(recipe),
             prompts=PromptChecker(source),
             checkpoints=checkpoints,
@@ -246,6 +239,37 @@ def _check_policy(recipe: Recipe, source: Path) -> None:
         )
     if recipe.train.routing == "replay" and not facts.experts:
         raise ConfigError("the policy has no experts whose routing could be replayed", 'set train.routing = "own"')
+
+
+@dataclass(frozen=True)
+class _RuntimeParts:
+    """What of a runtime can be refused before the engine is loaded."""
+
+    harness: Harness
+    bundle: HarnessBundle
+    template: ChatTemplate
+    tool_parser: ToolCallParser
+
+    @classmethod
+    def load(cls, recipe: Recipe, source: Path) -> "_RuntimeParts":
+        return cls(
+            registry.make(recipe.harness.name, recipe.harness.options),
+            registry.load(recipe.harness.name),
+            ChatTemplate.load(source),
+            tool_call_parser(recipe.policy.tool_parser),
+        )
+
+
+def _runtime(recipe: Recipe, parts: _RuntimeParts, directory: RunDirectory, engine: Engine) -> Runtime:
+    """What the trials share, around the engine that the gateway is to ask."""
+    connections = connections_each(recipe.rollout.concurrency)
+    return Runtime(
+        gateway=Gateway(engine, parts.template, parts.tool_parser, connections=connections),
+        harness=parts.harness,
+        bundle=parts.bundle,
+        directory=directory,
+        sandbox=recipe.sandbox,
+    )
 
 
 def _engine(recipe: Recipe, source: Path, checkpoints: Checkpoints) -> EmbeddedEngine:

@@ -36,7 +36,7 @@ class ConsoleProgress:
         self._label = ""
         self._label_started = 0.0
         self._rewards: list[Reward | None] = []
-        self._evaluated: dict[str, float] = {}
+        self._evaluated: dict[str, float | None] = {}
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
@@ -51,7 +51,7 @@ class ConsoleProgress:
     def trial(self, event: Progress) -> None:
         """Show how far the batch at work is."""
         if isinstance(event, TrialRetried):
-            self._say(f"retrying {event.spec.id}: {event.outcome.detail}", style="yellow")
+            self._say(f"retrying {event.spec.id} in {event.pause_sec:g} s: {event.outcome.detail}", style="yellow")
         if not isinstance(event, TrialEnded):
             return
         if event.record.spec.label != self._label:
@@ -76,12 +76,12 @@ class ConsoleProgress:
     def evaluated(self, label: str, split: str, result: Score) -> None:
         """Print the solve rate of an evaluated split."""
         self._evaluated[split] = result.rate
-        solved = f"solved {result.solved}/{result.trials} = {result.rate:.3f}"
+        solved = f"solved {result.solved}/{result.trials} = {_form(result.rate, '.3f')}"
         self._say(f"{label} · {split} · {solved} · {self._elapsed()}", style="bold")
 
     def stepped(self, step: int, figures: Mapping[str, float | int | str | None]) -> None:
         """Print a finished step."""
-        evaluated = "".join(f" · {split} {rate:.3f}" for split, rate in self._evaluated.items())
+        evaluated = "".join(f" · {split} {_form(rate, '.3f')}" for split, rate in self._evaluated.items())
         self._say(
             f"step {step + 1}/{self._steps} · trials {_figure(figures, 'rollout/trials', '.0f')}"
             f" · reward {_figure(figures, 'rollout/solve_rate', '.3f')}{evaluated}"
@@ -101,5 +101,8 @@ class ConsoleProgress:
 
 
 def _figure(figures: Mapping[str, float | int | str | None], name: str, form: str) -> str:
-    value = figures.get(name)
+    return _form(figures.get(name), form)
+
+
+def _form(value: float | int | str | None, form: str) -> str:
     return format(value, form) if isinstance(value, int | float) else "n/a"

@@ -1,6 +1,7 @@
 """``lego-rl train``: a whole run from one recipe, or what is left of it."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -85,11 +86,10 @@ def execute(recipe: Recipe, *, rewards: Rewards = as_graded, inject: EngineWrapp
         ConsoleProgress(recipe.run.steps) as progress,
         loop_parts(recipe, directory, progress, rewards=rewards, inject=inject) as parts,
     ):
-        if not directory.recipe.exists():
-            # Written last and at once: a folder with a recipe is a run that can be resumed.
-            partial = directory.recipe.with_suffix(".partial")
-            partial.write_text(dump(recipe), encoding="utf-8")
-            partial.rename(directory.recipe)
+        families = sorted({task.family for task in tasks.train})
+        _write_once(directory.trained_families, json.dumps(families) + "\n")
+        # Last: a folder with a recipe is a run that can be resumed.
+        _write_once(directory.recipe, dump(recipe))
         if parts.trainer.version:
             show_before(directory, list(tasks.evaluated), progress)
         loop = Loop(parts, tasks, batch_shape(recipe), recipe.run.steps, recipe.evaluate, recipe.run.seed)
@@ -109,6 +109,14 @@ def show_before(directory: RunDirectory, splits: Sequence[str], watcher: Watcher
         rewards = [trial.outcome.reward for trial in before if trial.spec.split == split]
         if rewards:
             watcher.evaluated(BEFORE, split, score(rewards))
+
+
+def _write_once(path: Path, text: str) -> None:
+    """Write a file at once, or leave the one that is there."""
+    if not path.exists():
+        partial = path.with_suffix(".partial")
+        partial.write_text(text, encoding="utf-8")
+        partial.rename(path)
 
 
 def _recipe_of(path: Path, overrides: Sequence[str]) -> Recipe:

@@ -104,6 +104,8 @@ class RolloutSection(Settings):
     """Trials that run at the same time."""
     retries: int = Field(default=2, ge=0)
     """How often a trial that died of an infrastructure fault is run again."""
+    retry_pause_sec: float = Field(default=5.0, ge=0)
+    """Seconds before the first of these tries; the pause doubles with each further one, up to a minute."""
 
 
 class Recipe(Settings):

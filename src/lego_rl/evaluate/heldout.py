@@ -1,10 +1,12 @@
 """The held-out evaluation of a training run: the same tasks and the same number of trials before and after."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from pydantic import Field, PositiveInt
 
+from lego_rl.errors import ConfigError
 from lego_rl.rollout.outcome import Reward
 from lego_rl.settings import Settings
 from lego_rl.tasks.task import Task
@@ -23,7 +25,7 @@ class EvaluateSettings(Settings):
 
 @dataclass(frozen=True)
 class Score:
-    """How many of the trials that count were solved.
+    """How many of the trials that count were solved. Without one there is no rate, and no rise of it.
 
     Attributes:
         solved: Trials with reward 1.
@@ -34,15 +36,41 @@ class Score:
     trials: int = 0
 
     @property
-    def rate(self) -> float:
-        """Solved ÷ trials; 0.0 where no trial counts."""
-        return self.solved / self.trials if self.trials else 0.0
+    def rate(self) -> float | None:
+        """Solved ÷ trials."""
+        return self.solved / self.trials if self.trials else None
 
 
 def score(rewards: Iterable[Reward | None]) -> Score:
     """Count what is solved among what counts."""
     counted = [reward for reward in rewards if reward is not None]
     return Score(solved=sum(counted), trials=len(counted))
+
+
+def rate_difference(before: Score, after: Score) -> float | None:
+    """After minus before; ``None`` where a side has no rate."""
+    if before.rate is None or after.rate is None:
+        return None
+    return after.rate - before.rate
+
+
+def evaluated_tasks(splits: Mapping[str, Sequence[Task]], settings: EvaluateSettings) -> dict[str, list[Task]]:
+    """Of every evaluated split the chosen tasks.
+
+    Args:
+        splits: The tasks of the pool, by split; the evaluated ones are among them.
+        settings: How many of each.
+
+    Raises:
+        ConfigError: More are asked for than a split has.
+    """
+    for name, count in settings.splits.items():
+        if count > len(splits[name]):
+            raise ConfigError(
+                f"evaluate.splits asks for {count} tasks of split {name!r}, which has {len(splits[name])}",
+                f"ask for at most {len(splits[name])}",
+            )
+    return {name: spread_over_families(splits[name], count) for name, count in settings.splits.items()}
 
 
 def spread_over_families(tasks: Sequence[Task], count: int) -> list[Task]:
@@ -52,14 +80,10 @@ def spread_over_families(tasks: Sequence[Task], count: int) -> list[Task]:
 
     Args:
         tasks: Held-out tasks.
-        count: How many to choose; all of them where there are fewer.
+        count: How many to choose, at most as many as there are.
     """
-    queues: dict[str, list[Task]] = {}
+    families: dict[str, list[Task]] = {}
     for task in sorted(tasks, key=lambda task: task.id):
-        queues.setdefault(task.family, []).append(task)
-    chosen: list[Task] = []
-    while len(chosen) < count and any(queues.values()):
-        for family in sorted(queues):
-            if queues[family] and len(chosen) < count:
-                chosen.append(queues[family].pop(0))
-    return chosen
+        families.setdefault(task.family, []).append(task)
+    turns = zip_longest(*(families[family] for family in sorted(families)))
+    return [task for turn in turns for task in turn if task is not None][:count]

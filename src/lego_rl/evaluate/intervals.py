@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lego_rl.evaluate.heldout import Score
+from lego_rl.evaluate.heldout import Score, rate_difference
 
 Z = 1.959963984540054
 """Standard normal quantile of 0.975."""
@@ -71,7 +71,8 @@ def rise_of(pairs: Sequence[tuple[Score, Score]], seed: int = 0) -> Rise | None:
     Returns:
         ``None`` where fewer than two tasks can be compared: one says nothing of others.
     """
-    rises = np.array([after.rate - before.rate for before, after in pairs if before.trials and after.trials])
+    found = [rate_difference(before, after) for before, after in pairs]
+    rises = np.array([rise for rise in found if rise is not None])
     tasks = len(rises)
     if tasks < 2:
         return None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from lego_rl.rollout.journal import Entry
-from lego_rl.rollout.runner import STARTED
+from lego_rl.rollout.settled import STARTED
 
 
 def active_seconds(journal: Iterable[Entry], label: str) -> float:

@@ -10,15 +10,18 @@ from lego_rl.rollout.metrics_file import Row
 
 _BLUE, _ORANGE, _GREEN, _PINK, _GREY = range(5)
 
-PEARSON_GATE = 0.999
-"""Correlation of log-probs below which the fidelity gate stops a run, unless its recipe says otherwise."""
 
+def charts(rows: Sequence[Row], summary: Summary, pearson_gate: float | None) -> list[Chart]:
+    """The charts of a run, in the order of the page.
 
-def charts(rows: Sequence[Row], summary: Summary) -> list[Chart]:
-    """The charts of a run, in the order of the page."""
+    Args:
+        rows: Metrics of the finished steps.
+        summary: What the run came to.
+        pearson_gate: Correlation of log-probs below which the run's fidelity gate stops it, where that is known.
+    """
     return [
         _reward(rows, summary),
-        _agreement(rows),
+        _agreement(rows, pearson_gate),
         _difference(rows),
         _drift(rows),
         _entropy(rows),
@@ -49,11 +52,13 @@ def _reward(rows: Sequence[Row], summary: Summary) -> Chart:
 
 
 def _error_bar(name: str, score: Score, step: float, colour: int) -> list[ErrorBar]:
+    if score.rate is None:
+        return []
     interval = wilson(score)
-    return [ErrorBar(name, step, score.rate, interval.low, interval.high, colour)] if score.trials else []
+    return [ErrorBar(name, step, score.rate, interval.low, interval.high, colour)]
 
 
-def _agreement(rows: Sequence[Row]) -> Chart:
+def _agreement(rows: Sequence[Row], gate: float | None) -> Chart:
     logprobs = _series(rows, "fidelity/pearson_logprobs", "log-probs", _BLUE)
     probs = _series(rows, "fidelity/pearson_probs", "probabilities", _ORANGE)
     series = [
@@ -64,8 +69,8 @@ def _agreement(rows: Sequence[Row]) -> Chart:
         "Engine against trainer: 1 − Pearson",
         "Of the sampled tokens' log-probs and probabilities; lower is better. A perfect 0 leaves a gap.",
         series,
-        Logarithmic.over(*series, also=1 - PEARSON_GATE),
-        rule=(1 - PEARSON_GATE, f"gate {PEARSON_GATE}"),
+        Logarithmic.over(*series, also=1e-3 if gate is None else 1 - gate),
+        rule=None if gate is None else (1 - gate, f"gate {gate}"),
     )
 
 

@@ -12,8 +12,10 @@ from pydantic import TypeAdapter, ValidationError
 from lego_rl.errors import RunError
 from lego_rl.gateway.trajectory import Accounting
 from lego_rl.rollout.journal import Entry, read_journal
+from lego_rl.rollout.labels import TRAIN
 from lego_rl.rollout.metrics_file import Row, checkpoints_in, finished_rows, read_rows
 from lego_rl.rollout.outcome import Outcome, PhaseSeconds
+from lego_rl.rollout.settled import settled_trials
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
@@ -37,6 +39,7 @@ class Trial:
 
 
 _TRIAL = TypeAdapter(Trial)
+_FAMILIES = TypeAdapter(frozenset[str])
 
 
 @dataclass(frozen=True)
@@ -76,13 +79,38 @@ class RunFiles:
             raise RunError(f"cannot read {self.directory.recipe}: {error}", "restore the file from a copy") from error
 
     @cached_property
-    def trials(self) -> tuple[Trial, ...]:
-        """Every trial that has a record, sorted by id.
+    def trained_families(self) -> frozenset[str]:
+        """The families of the split that is trained on; of a run that did not write them down, those of its trials.
 
         Raises:
-            RunError: A record is damaged.
+            RunError: The file, or where there is none the journal or a record, is damaged.
         """
-        return tuple(self._trial(trial_id) for trial_id in self.directory.store.ids())
+        path = self.directory.trained_families
+        if not path.is_file():
+            return frozenset(trial.spec.family for trial in self.trials if trial.spec.label.startswith(TRAIN))
+        try:
+            return _FAMILIES.validate_json(path.read_bytes())
+        except (OSError, ValidationError) as error:
+            raise RunError(f"cannot read {path}: {error}", "restore the file from a copy") from error
+
+    @cached_property
+    def pearson_gate(self) -> float | None:
+        """Correlation of log-probs below which the fidelity gate stops the run; ``None`` where its recipe names none.
+
+        Raises:
+            RunError: The recipe is not TOML.
+        """
+        gate: float | None = self.recipe.get("train", {}).get("gate", {}).get("min_pearson_logprobs")
+        return gate
+
+    @cached_property
+    def trials(self) -> tuple[Trial, ...]:
+        """Every trial that the journal counts, sorted by id.
+
+        Raises:
+            RunError: The journal or a record is damaged.
+        """
+        return tuple(self._trial(trial_id) for trial_id in sorted(settled_trials(self.journal)))
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from lego_rl.evaluate.heldout import Score
-from lego_rl.evaluate.intervals import wilson
+from lego_rl.evaluate.heldout import Score, rate_difference
+from lego_rl.evaluate.intervals import Interval, wilson
 from lego_rl.report.curves import charts
 from lego_rl.report.excerpts import compare
 from lego_rl.report.files import RunFiles
 from lego_rl.report.plain_text import cut, plain
-from lego_rl.report.summary import UNSEEN, Summary
+from lego_rl.report.summary import Summary, in_order
 from lego_rl.rollout.faults import FAULT_TABLE
 from lego_rl.rollout.labels import AFTER, BEFORE, TRAIN
 
@@ -52,20 +52,24 @@ class FamilyRow:
     @property
     def rise(self) -> str:
         """Difference of the rates, with its sign."""
-        return f"{self.after.rate - self.before.rate:+.3f}" if self.before.trials and self.after.trials else "–"
+        difference = rate_difference(self.before, self.after)
+        return "–" if difference is None else f"{difference:+.3f}"
 
     @property
     def tone(self) -> str:
         """Whether the rate rose or fell."""
-        if not (self.before.trials and self.after.trials) or self.after.rate == self.before.rate:
+        difference = rate_difference(self.before, self.after)
+        if not difference:
             return ""
-        return "good" if self.after.rate > self.before.rate else "bad"
+        return "good" if difference > 0 else "bad"
 
     @property
     def marks(self) -> tuple[Mark, ...]:
         """The two rates that there are trials for."""
         sides = ((self.before, 7, _GREY), (self.after, 15, _BLUE))
-        return tuple(_mark(score, y, colour) for score, y, colour in sides if score.trials)
+        return tuple(
+            _mark(score.rate, wilson(score), y, colour) for score, y, colour in sides if score.rate is not None
+        )
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ def render(run: RunFiles, summary: Summary) -> str:
         title=f"Run {plain(run.directory.path.resolve().name)}",
         subtitle=f"{harness} · seed {summary.seed} · {summary.steps} steps · {len(run.trials)} trials",
         figures=_figures(summary),
-        charts=charts(run.rows, summary),
+        charts=charts(run.rows, summary, run.pearson_gate),
         families=_families(summary),
         endings=_endings(run),
         comparisons=compare(run),
@@ -137,8 +141,8 @@ def _figures(summary: Summary) -> list[Figure]:
 
 def _families(summary: Summary) -> list[FamilyRow]:
     rows = [
-        FamilyRow(plain(name), UNSEEN if family.split == UNSEEN else "", family.before, family.after)
-        for name, family in sorted(summary.families.items(), key=lambda item: (item[1].split == UNSEEN, item[0]))
+        FamilyRow(plain(name), "" if family.trained else "unseen", family.before, family.after)
+        for name, family in in_order(summary.families)
     ]
     rows.append(FamilyRow("all trained families", "", summary.heldout_before, summary.heldout_after, total=True))
     if summary.unseen_before.trials:
@@ -146,9 +150,8 @@ def _families(summary: Summary) -> list[FamilyRow]:
     return rows
 
 
-def _mark(score: Score, y: int, colour: int) -> Mark:
-    interval = wilson(score)
-    at, low, high = (round(_TABLE_LEFT + x * _TABLE_WIDTH, 1) for x in (score.rate, interval.low, interval.high))
+def _mark(rate: float, interval: Interval, y: int, colour: int) -> Mark:
+    at, low, high = (round(_TABLE_LEFT + x * _TABLE_WIDTH, 1) for x in (rate, interval.low, interval.high))
     return Mark(at, low, high, y, colour)
 
 
@@ -167,4 +170,4 @@ def _endings(run: RunFiles) -> Endings:
 
 
 def _rate(score: Score) -> str:
-    return f"{score.rate:.3f}" if score.trials else "–"
+    return "–" if score.rate is None else f"{score.rate:.3f}"

@@ -5,32 +5,35 @@ Invariant: it is a function of the run directory's records and nothing else, so 
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from lego_rl.evaluate.heldout import Score, score
+from lego_rl.evaluate.heldout import Score, rate_difference, score
 from lego_rl.evaluate.intervals import Rise, rise_of
 from lego_rl.report.clock import active_seconds
 from lego_rl.report.files import RunFiles, Trial
 from lego_rl.rollout.labels import AFTER, BEFORE, TRAIN
 from lego_rl.rollout.metrics_file import Row
 
-UNSEEN = "unseen"
-"""Split of the families that are evaluated and never trained on; their rates are kept apart."""
-
 
 @dataclass(frozen=True)
 class Family:
-    """One family of held-out tasks before and after training."""
+    """One family of held-out tasks before and after training.
 
-    split: str
+    Attributes:
+        trained: Whether tasks of the family are trained on; the rates of the others are kept apart.
+        before: Before training.
+        after: By the last checkpoint.
+    """
+
+    trained: bool
     before: Score
     after: Score
 
     @property
-    def rise(self) -> float:
-        """Difference of the rates."""
-        return self.after.rate - self.before.rate
+    def rise(self) -> float | None:
+        """Difference of the rates; ``None`` where a side has none."""
+        return rate_difference(self.before, self.after)
 
 
 @dataclass(frozen=True)
@@ -87,10 +90,11 @@ def summarise(run: RunFiles) -> Summary:
         RunError: A file of the run is damaged.
     """
     evaluated = [trial for trial in run.trials if trial.spec.label in (BEFORE, AFTER)]
-    known = [trial for trial in evaluated if trial.spec.split != UNSEEN]
-    unseen = [trial for trial in evaluated if trial.spec.split == UNSEEN]
-    families = _families(evaluated)
-    trained = [family for family in families.values() if family.split != UNSEEN]
+    trained = run.trained_families
+    known = [trial for trial in evaluated if trial.spec.family in trained]
+    unseen = [trial for trial in evaluated if trial.spec.family not in trained]
+    families = _families(evaluated, trained)
+    compared = _families(tried_on_both_sides(known), trained)
     latest = run.trials[-1] if run.trials else None
     training = active_seconds(run.journal, TRAIN) + sum(_values(run.rows, "seconds/training"))
     evaluation = active_seconds(run.journal, BEFORE) + active_seconds(run.journal, AFTER)
@@ -101,8 +105,8 @@ def summarise(run: RunFiles) -> Summary:
         unseen_before=_score(unseen, BEFORE),
         unseen_after=_score(unseen, AFTER),
         families=families,
-        families_risen=sum(family.rise > 0 for family in _families(tried_on_both_sides(known)).values()),
-        families_trained=len(trained),
+        families_risen=sum((family.rise or 0) > 0 for family in compared.values()),
+        families_trained=sum(family.trained for family in families.values()),
         steps=len(run.rows),
         pearson_min=min(_values(run.rows, "fidelity/pearson_logprobs"), default=None),
         mean_abs_max=max(_values(run.rows, "fidelity/mean_abs"), default=None),
@@ -134,12 +138,17 @@ def _by_task(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
     return by_task
 
 
-def _families(trials: Sequence[Trial]) -> dict[str, Family]:
+def in_order(families: Mapping[str, Family]) -> list[tuple[str, Family]]:
+    """Families by name, those that were trained on first."""
+    return sorted(families.items(), key=lambda item: (not item[1].trained, item[0]))
+
+
+def _families(trials: Sequence[Trial], trained: frozenset[str]) -> dict[str, Family]:
     by_family: dict[str, list[Trial]] = defaultdict(list)
     for trial in trials:
         by_family[trial.spec.family].append(trial)
     return {
-        name: Family(found[0].spec.split, _score(found, BEFORE), _score(found, AFTER))
+        name: Family(name in trained, _score(found, BEFORE), _score(found, AFTER))
         for name, found in sorted(by_family.items())
     }
 

@@ -3,9 +3,9 @@
 from rich.table import Table
 from rich.text import Text
 
-from lego_rl.evaluate.heldout import Score
+from lego_rl.evaluate.heldout import Score, rate_difference
 from lego_rl.report.plain_text import plain
-from lego_rl.report.summary import UNSEEN, Summary
+from lego_rl.report.summary import Summary, in_order
 
 
 def before_after(summary: Summary) -> Table:
@@ -13,8 +13,8 @@ def before_after(summary: Summary) -> Table:
     table = Table("family", box=None, pad_edge=False, title="held-out solve rate", title_justify="left")
     for heading in ("before", "after", "rise"):
         table.add_column(heading, justify="right")
-    for name, family in sorted(summary.families.items(), key=lambda item: (item[1].split == UNSEEN, item[0])):
-        note = f" ({UNSEEN})" if family.split == UNSEEN else ""
+    for name, family in in_order(summary.families):
+        note = "" if family.trained else " (unseen)"
         _row(table, plain(name) + note, family.before, family.after)
     table.add_section()
     _row(table, "all trained families", summary.heldout_before, summary.heldout_after, style="bold")
@@ -36,13 +36,13 @@ def closing_line(summary: Summary) -> str:
 
 def _row(table: Table, name: str, before: Score, after: Score, style: str = "") -> None:
     rise = Text("–")
-    if before.trials and after.trials:
-        difference = after.rate - before.rate
+    difference = rate_difference(before, after)
+    if difference is not None:
         rise = Text(f"{difference:+.3f}", style="green" if difference > 0 else "red" if difference < 0 else "")
     table.add_row(Text(name), _cell(before), _cell(after), rise, style=style)
 
 
 def _cell(score: Score) -> Text:
-    if not score.trials:
+    if score.rate is None:
         return Text("–")
     return Text(f"{score.solved}/{score.trials} = {score.rate:.3f}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from lego_rl.errors import RunError
 from lego_rl.gateway.trajectory import Segment
 from lego_rl.rollout.labels import may_be_learned_from
+from lego_rl.rollout.settled import settled_records
 from lego_rl.rollout.store import RunDirectory
 
 
@@ -22,10 +23,10 @@ def demonstrated_segments(folder: Path) -> Iterator[Segment]:
         RunError: The folder is no run directory, holds nothing to learn from, or a record is damaged.
     """
     directory = RunDirectory(folder)
-    if not directory.trials.is_dir():
+    if not directory.trials.is_dir() or not directory.journal.is_file():
         raise RunError(f"{folder} holds no captured trials", "name the run directory of a capture")
     empty = True
-    for record in directory.store:
+    for record in settled_records(directory):
         if may_be_learned_from(record.spec.label) and record.trajectory is not None:
             empty = empty and not record.trajectory.segments
             yield from record.trajectory.segments

@@ -241,6 +241,11 @@ def _agent_ended(conduct: Conduct) -> Ended:
     return Ended.HARNESS_KILLED if conduct.exit_code > 128 else Ended.HARNESS_ERROR
 
 
+def too_many_unattributed(unattributed: int, trials: int) -> bool:
+    """Whether more of a batch's trials than can be borne ended without anyone known to be at fault."""
+    return unattributed > MAX_UNATTRIBUTED * trials
+
+
 def check_batch(outcomes: Iterable[tuple[Ended, str]]) -> None:
     """Stop a run whose faults nobody can explain, or that measures nothing any more.
 
@@ -252,11 +257,12 @@ def check_batch(outcomes: Iterable[tuple[Ended, str]]) -> None:
     """
     ended = list(outcomes)
     unknown = [detail for row, detail in ended if FAULT_TABLE[row].fault is Fault.UNKNOWN]
-    if len(unknown) > MAX_UNATTRIBUTED * len(ended):
+    if too_many_unattributed(len(unknown), len(ended)):
         raise RunError(
             f"{len(unknown)} of {len(ended)} trials ended in a way that nobody is known to be at fault for: "
             f"{_most_common(unknown)}",
-            "this is a bug in Lego-RL or in Harbor; the logs of the trials are in the run directory",
+            "this is a bug in Lego-RL or in Harbor; the logs of the trials are in the run directory. "
+            "Once it is mended, --resume runs them again",
         )
     masked = [detail for row, detail in ended if FAULT_TABLE[row].fault is Fault.INFRASTRUCTURE]
     if ended and len(masked) == len(ended):

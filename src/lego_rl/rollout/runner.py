@@ -2,25 +2,28 @@
 
 Invariant: a trial is scored at most once. Its record is on the disk before the journal says so, and what the journal
 says is scored is loaded, never run again. Whatever stops a batch leaves every scored trial behind and no other trace
-that a resumed batch could trip over.
+that a resumed batch could trip over. The one exception are unattributed trials where there are so many that they
+stopped the batch: a bug took them, and once it is mended they must not stop it for ever.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from lego_rl.errors import ConfigError
 from lego_rl.gateway.threads import in_thread
-from lego_rl.rollout.faults import FAULT_TABLE, Ended, Treatment, check_batch
+from lego_rl.rollout.faults import FAULT_TABLE, Ended, Fault, Treatment, check_batch, too_many_unattributed
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import Outcome, TrialRecord
+from lego_rl.rollout.settled import CANCELLED, FAULTED, SCORED, STARTED, settled_trials
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import TrialStore, UnrecordableError
 
-STARTED, SCORED, FAULTED, CANCELLED = "trial-started", "trial-scored", "trial-faulted", "trial-cancelled"
-"""Kinds of journal entries; each names the trial and which try it was."""
+LONGEST_PAUSE_SEC = 60.0
+"""Most seconds between two tries of a trial, however many there are."""
 
 
 class Trials(Protocol):
@@ -50,11 +53,12 @@ class TrialStarted:
 
 @dataclass(frozen=True)
 class TrialRetried:
-    """An infrastructure fault took a try, and there will be another."""
+    """An infrastructure fault took a try, and after a pause there will be another."""
 
     spec: TrialSpec
     tries: int
     outcome: Outcome
+    pause_sec: float
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,7 @@ async def run_trials(
     *,
     concurrency: int,
     retries: int = 2,
+    retry_pause_sec: float = 5.0,
     progress: Callable[[Progress], None] = ignore,
 ) -> list[TrialRecord]:
     """Run a batch of trials, or what is left of it.
@@ -99,23 +104,26 @@ async def run_trials(
         journal: Says what is already scored, and is told what happens.
         concurrency: Most trials at a time.
         retries: Further tries that a trial gets in this call after an infrastructure fault.
+        retry_pause_sec: Before the first of them; see `pause_before`.
         progress: Is told of every event, on the event loop.
 
     Returns:
         One record for every specification, in their order; a trial that no try could score has a masked one.
 
     Raises:
-        ConfigError: Two specifications are the same trial, or `concurrency` or `retries` is out of range.
+        ConfigError: Two specifications are the same trial, or a number is out of range.
         RunError: A recorded trial cannot be read, the disk is full, or `check_batch` stops the run.
     """
     if concurrency < 1 or retries < 0:
         raise ConfigError(
             f"concurrency {concurrency} with {retries} retries is impossible", "use at least 1 and at least 0"
         )
+    if retry_pause_sec < 0:
+        raise ConfigError(f"a pause of {retry_pause_sec} s is impossible", "use at least 0")
     # The journal is locked, so no other process is at work in this folder. What was left may be very many files.
     await in_thread(runtime.store.discard_unfinished)
     await in_thread(runtime.prepare)
-    batch = _Batch(specs, runtime, journal, retries, progress)
+    batch = _Batch(specs, runtime, journal, retries, retry_pause_sec, progress)
     workers = [asyncio.create_task(batch.work()) for _ in range(min(concurrency, len(specs)))]
     try:
         await asyncio.gather(*workers)
@@ -128,6 +136,16 @@ async def run_trials(
     return records
 
 
+def pause_before(retry: int, first_sec: float) -> float:
+    """Seconds before a try: what is short on the host is given time to come back, twice as long each time.
+
+    Args:
+        retry: Which further try it is, from 0.
+        first_sec: The pause before the first.
+    """
+    return min(first_sec * 2.0 ** min(retry, 64), max(first_sec, LONGEST_PAUSE_SEC))
+
+
 class _Batch:
     def __init__(
         self,
@@ -135,6 +153,7 @@ class _Batch:
         runtime: Trials,
         journal: Journal,
         retries: int,
+        retry_pause_sec: float,
         progress: Callable[[Progress], None],
     ) -> None:
         twice = [name for name, count in Counter(spec.id for spec in specs).items() if count > 1]
@@ -147,10 +166,11 @@ class _Batch:
         self._runtime = runtime
         self._journal = journal
         self._retries = retries
+        self._retry_pause_sec = retry_pause_sec
         self._progress = progress
         self._total = len(specs)
         self._tries = Counter(str(entry.data["id"]) for entry in journal.entries if entry.kind == STARTED)
-        scored = {str(entry.data["id"]) for entry in journal.entries if entry.kind == SCORED}
+        scored = _scored(specs, journal)
         for spec in specs:
             if spec.id in scored:
                 self._keep(runtime.store.load(spec.id), loaded=True)
@@ -167,13 +187,14 @@ class _Batch:
 
     async def _settle(self, spec: TrialSpec) -> TrialRecord:
         """Run a trial until it is scored or its tries are used up."""
-        for remaining in range(self._retries, -1, -1):
-            record = await self._try(spec)
-            row = FAULT_TABLE[record.outcome.ended]
-            if row.treatment is not Treatment.MASKED or not row.retry:
+        record = await self._try(spec)
+        for retry in range(self._retries):
+            if not FAULT_TABLE[record.outcome.ended].retry:
                 break
-            if remaining:
-                self._progress(TrialRetried(spec, record.tries, record.outcome))
+            pause = pause_before(retry, self._retry_pause_sec)
+            self._progress(TrialRetried(spec, record.tries, record.outcome, pause))
+            await asyncio.sleep(pause)
+            record = await self._try(spec)
         return record
 
     async def _try(self, spec: TrialSpec) -> TrialRecord:
@@ -204,8 +225,16 @@ class _Batch:
         """Write a record, without what the agent put into it where that makes it impossible; the one that is kept."""
         store = self._runtime.store
         try:
-            await asyncio.to_thread(store.save, record)
+            await in_thread(partial(store.save, record))
         except UnrecordableError as error:
             record = record.without_content(str(error))
-            await asyncio.to_thread(store.save, record)
+            await in_thread(partial(store.save, record))
         return record
+
+
+def _scored(specs: Sequence[TrialSpec], journal: Journal) -> set[str]:
+    """The trials of a batch that have been scored and are not to be run again."""
+    settled = settled_trials(journal.entries)
+    scored = {spec.id: settled[spec.id] for spec in specs if spec.id in settled and settled[spec.id].kind == SCORED}
+    unattributed = {name for name, each in scored.items() if FAULT_TABLE[each.ended].fault is Fault.UNKNOWN}
+    return scored.keys() - unattributed if too_many_unattributed(len(unattributed), len(specs)) else set(scored)

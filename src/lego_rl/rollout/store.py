@@ -4,6 +4,7 @@ Invariant: a folder ``trials/<id>`` is complete. It is written under another nam
 crash leaves either the whole record or nothing under that name. Any summary of a run can be recomputed from them.
 
     recipe.toml              the resolved recipe
+    trained-families.json    the families of the split that is trained on
     journal                  what happened, in order (`rollout.journal`)
     trials/<id>/             outcome.json   specification, outcome, seconds, accounting, limits
                              verdict.json   status of every test, where the change was graded
@@ -19,7 +20,6 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -72,6 +72,11 @@ class RunDirectory:
     def recipe(self) -> Path:
         """The resolved recipe."""
         return self.path / "recipe.toml"
+
+    @property
+    def trained_families(self) -> Path:
+        """The families of the split that is trained on, as a JSON list: the pool may be gone when a report is made."""
+        return self.path / "trained-families.json"
 
     @property
     def journal(self) -> Path:
@@ -185,12 +190,8 @@ class TrialStore:
             ) from error
 
     def ids(self) -> list[str]:
-        """The trials that have a record, sorted."""
+        """The trials that have a record, sorted; `rollout.settled` says which of them count."""
         return sorted(folder.name for folder in self.path.iterdir() if not folder.name.startswith(_PENDING))
-
-    def __iter__(self) -> Iterator[TrialRecord]:
-        """Every record, in the order of `ids`."""
-        return (self.load(trial_id) for trial_id in self.ids())
 
 
 def _write_checked(record: TrialRecord, folder: Path) -> None:

@@ -8,12 +8,12 @@ from lego_rl.evaluate.heldout import score
 from lego_rl.rollout.outcome import TrialRecord
 
 
-def rollout_figures(records: Sequence[TrialRecord]) -> dict[str, float]:
+def rollout_figures(records: Sequence[TrialRecord]) -> dict[str, float | None]:
     """Summarise a batch.
 
     Returns:
         ``rollout/…`` counts and means over the batch; ``ended/ROW`` trials that ended in a row of the fault table;
-        ``seconds/PHASE`` mean wall-clock seconds of a trial.
+        ``seconds/PHASE`` mean wall-clock seconds of a trial. A share of nothing is ``None``.
     """
     solved = score(record.outcome.reward for record in records)
     accounts = [record.accounting for record in records]
@@ -27,7 +27,7 @@ def rollout_figures(records: Sequence[TrialRecord]) -> dict[str, float]:
         "rollout/solve_rate": solved.rate,
         "rollout/calls": fmean(account.calls for account in accounts),
         "rollout/sampled_tokens": sampled,
-        "rollout/delivered_fraction": trainable / sampled if sampled else 1.0,
+        "rollout/delivered_fraction": trainable / sampled if sampled else None,
         "rollout/tool_parse_faults": sum(account.tool_parse_faults for account in accounts),
         "rollout/tries": sum(record.tries for record in records),
         **{f"ended/{row}": count for row, count in sorted(ended.items())},

@@ -8,22 +8,31 @@ from lego_rl.commands.progress import ConsoleProgress
 from lego_rl.commands.train import show_before
 from lego_rl.gateway.budget import Budget
 from lego_rl.rollout.faults import Ended
+from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import Outcome, PhaseSeconds, Reward, TrialRecord
+from lego_rl.rollout.settled import SCORED
 from lego_rl.rollout.spec import HarnessChoice, TrialSpec
 from lego_rl.rollout.store import RunDirectory
 
 
 def record(label: str, split: str, attempt: int, reward: Reward | None) -> TrialRecord:
-    spec = TrialSpec(Path("t"), label, attempt, 4, 0, 1.0, Budget(), HarnessChoice("none"), split=split)
+    spec = TrialSpec(Path("t"), label, attempt, 5, 0, 1.0, Budget(), HarnessChoice("none"), split=split)
     return TrialRecord(spec, Outcome(reward, Ended.FINISHED, None, ""), None, PhaseSeconds())
+
+
+def counted(directory: RunDirectory, record: TrialRecord) -> None:
+    directory.store.save(record)
+    with Journal(directory.journal) as journal:
+        journal.append(SCORED, {"id": record.spec.id, "try": 1, "ended": record.outcome.ended.value})
 
 
 def test_every_step_shows_the_solve_rates_that_were_measured_before(tmp_path: Path) -> None:
     directory = RunDirectory.make(tmp_path / "run")
     rewards: list[Reward | None] = [1, 0, 0, None]
     for attempt, reward in enumerate(rewards):
-        directory.store.save(record("heldout/before", "heldout", attempt, reward))
-        directory.store.save(record("train/step-0000", "heldout", attempt, 1))
+        counted(directory, record("heldout/before", "heldout", attempt, reward))
+        counted(directory, record("train/step-0000", "heldout", attempt, 1))
+    directory.store.save(record("heldout/before", "heldout", len(rewards), 1))  # a kill came before its journal entry
     console = Console(width=200, record=True)
     progress = ConsoleProgress(8, console)
     show_before(directory, ["heldout", "unseen"], progress)

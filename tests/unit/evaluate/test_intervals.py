@@ -25,6 +25,7 @@ def test_wilson_at_none_and_all_solved_has_its_closed_form(n: int) -> None:
 @given(scores)
 def test_wilson_bounds_are_the_rates_that_the_score_test_just_rejects(score: Score) -> None:
     interval = wilson(score)
+    assert score.rate is not None
     for bound in (interval.low, interval.high):
         deviation = abs(score.rate - bound)
         assert deviation == pytest.approx(Z * math.sqrt(bound * (1 - bound) / score.trials), abs=1e-7)
@@ -33,6 +34,7 @@ def test_wilson_bounds_are_the_rates_that_the_score_test_just_rejects(score: Sco
 @given(scores)
 def test_wilson_is_symmetric_and_holds_the_rate(score: Score) -> None:
     interval, mirrored = wilson(score), wilson(Score(score.trials - score.solved, score.trials))
+    assert score.rate is not None
     assert 0.0 <= interval.low <= score.rate <= interval.high <= 1.0
     assert mirrored.low == pytest.approx(1 - interval.high)
 

@@ -56,6 +56,7 @@ class FakeRun:
 
     path: Path
     clock: float = 1_000.0
+    trained: set[str] = field(default_factory=set)
     _journal: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -85,23 +86,28 @@ class FakeRun:
             harness_version="2.1.332",
         )
         self.directory.store.save(record)
+        if not spec.family.startswith("unseen"):
+            self.trained.add(spec.family)
+            self.directory.trained_families.write_text(json.dumps(sorted(self.trained)))
         self.log("trial-started", spec)
         self.clock += 2.0
-        self.log("trial-scored", spec)
+        self.log("trial-scored" if reward is not None else "trial-faulted", spec, ended)
         return record
 
-    def log(self, kind: str, spec: TrialSpec) -> None:
+    def log(self, kind: str, spec: TrialSpec, ended: Ended | None = None) -> None:
         """Append a journal entry at the present time of the fake clock."""
-        body = {"n": len(self._journal), "at": self.clock, "kind": kind, "data": {"id": spec.id}}
+        data = {"id": spec.id} | ({} if ended is None else {"ended": ended.value})
+        body = {"n": len(self._journal), "at": self.clock, "kind": kind, "data": data}
         canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
         self._journal.append(body | {"crc": f"{zlib.crc32(canonical.encode()):08x}"})
         self.directory.journal.write_text("".join(json.dumps(entry) + "\n" for entry in self._journal))
 
     def evaluate(self, label: str, rewards: dict[str, Sequence[Reward | None]], families: dict[str, str]) -> None:
-        """Trials of several tasks; a family whose name starts with ``unseen`` is of that split."""
+        """Trials of several tasks; a family whose name starts with ``unseen`` is never trained on, and of another
+        split."""
         for task, each in rewards.items():
             family = families[task]
-            split = "unseen" if family.startswith("unseen") else "heldout"
+            split = "elsewhere" if family.startswith("unseen") else "heldout"
             for attempt, reward in enumerate(each):
                 self.trial(spec(label, task, attempt, family, split, len(each)), reward)
 

@@ -1,6 +1,7 @@
 """The page: self-contained, complete, and safe whatever a model, a harness or a task wrote."""
 
 import json
+import re
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -65,6 +66,15 @@ def test_the_page_shows_the_run(run: FakeRun) -> None:
         assert expected in page.text
     assert page.elements["svg"] >= 9
     assert page.elements["polyline"] >= 1
+
+
+@pytest.mark.parametrize(("gate", "expected"), [("0.99999", ["gate 0.99999"]), (None, [])])
+def test_the_gate_that_is_drawn_is_the_runs_own(run: FakeRun, gate: str | None, expected: list[str]) -> None:
+    run.metrics([{"fidelity/pearson_logprobs": 0.999999}] * 2)
+    if gate is not None:
+        recipe = run.directory.recipe
+        recipe.write_text(recipe.read_text() + f"\n[train.gate]\nmin_pearson_logprobs = {gate}\n")
+    assert re.findall(r"gate 0\.\d+", write_report(run.path).page.read_text()) == expected
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

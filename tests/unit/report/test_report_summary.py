@@ -69,7 +69,7 @@ def test_scores_are_of_the_trials_that_count_and_unseen_families_stand_apart(sum
     assert (summary.unseen_before, summary.unseen_after) == (Score(1, 4), Score(0, 4))
     assert summary.families["alpha"].before == Score(1, 8)
     assert summary.families["alpha"].after == Score(6, 8)
-    assert summary.families["unseen_one"].split == "unseen"
+    assert [name for name, family in summary.families.items() if not family.trained] == ["unseen_one"]
     assert (summary.families_risen, summary.families_trained) == (1, 2)
     assert summary.rise is not None
     assert summary.rise.mean == pytest.approx((2 / 4 + 3 / 4 + (1 / 4 - 1 / 3)) / 3)
@@ -122,6 +122,32 @@ def test_an_evaluation_that_was_stopped_compares_only_the_tasks_that_were_tried_
     assert summary.rise is not None
     assert summary.rise.mean == pytest.approx((0.5 + 0.0) / 2)
     assert summary.families_risen == 1, "beta is unchanged on b-1, and gamma was not tried before"
+
+
+def test_a_record_that_the_journal_does_not_count_is_in_no_figure(run: FakeRun) -> None:
+    run.evaluate("heldout/before", {"a-1": [0, 1, 1]}, FAMILIES)
+    run.log("trial-cancelled", spec("heldout/before", "a-1", 2, "alpha", "heldout", 3))
+    assert len(RunFiles.open(run.path).trials) == 2
+    assert write_report(run.path).summary.heldout_before == Score(1, 2)
+
+
+def test_what_is_unseen_follows_from_the_families_and_not_from_a_splits_name(run: FakeRun) -> None:
+    for family, split in (("alpha", "unseen"), ("unseen_one", "heldout")):
+        run.trial(spec("heldout/before", f"{family}-1", 0, family, split), 1)
+    summary = summarise(RunFiles.open(run.path))
+    assert {name: family.trained for name, family in summary.families.items()} == {"alpha": True, "unseen_one": False}
+    assert (summary.heldout_before, summary.unseen_before) == (Score(1, 1), Score(1, 1))
+
+
+def test_a_run_that_did_not_write_its_families_down_has_those_of_its_training_trials(whole: Path) -> None:
+    RunFiles.open(whole).directory.trained_families.unlink()
+    assert RunFiles.open(whole).trained_families == {"alpha"}
+
+
+def test_a_damaged_list_of_families_is_named(whole: Path) -> None:
+    RunFiles.open(whole).directory.trained_families.write_text("[")
+    with pytest.raises(RunError, match=r"trained-families\.json"):
+        write_report(whole)
 
 
 def test_a_run_that_has_only_begun_has_a_report(run: FakeRun) -> None:

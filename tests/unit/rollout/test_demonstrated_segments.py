@@ -8,18 +8,27 @@ from test_trial_store import PLAIN, full
 
 from lego_rl.errors import RunError
 from lego_rl.rollout.demonstrations import demonstrated_segments
+from lego_rl.rollout.journal import Journal
+from lego_rl.rollout.outcome import TrialRecord
+from lego_rl.rollout.settled import CANCELLED, SCORED
 from lego_rl.rollout.store import RunDirectory
 
 
 def run_of(folder: Path, *labels: str) -> Path:
-    store = RunDirectory.make(folder).store
+    run = RunDirectory.make(folder)
     for number, label in enumerate(labels):
         record = full()
         assert record.trajectory is not None
         call = replace(record.trajectory.generations[0], call_id=f"{label}-{number}")
         trajectory = replace(record.trajectory, generations=(call,))
-        store.save(replace(record, spec=replace(record.spec, label=label, seed=number), trajectory=trajectory))
+        counted(run, replace(record, spec=replace(record.spec, label=label, seed=number), trajectory=trajectory))
     return folder
+
+
+def counted(run: RunDirectory, record: TrialRecord) -> None:
+    run.store.save(record)
+    with Journal(run.journal) as journal:
+        journal.append(SCORED, {"id": record.spec.id, "try": 1, "ended": record.outcome.ended.value})
 
 
 def test_trials_of_an_evaluation_are_left_out(tmp_path: Path) -> None:
@@ -30,6 +39,17 @@ def test_trials_of_an_evaluation_are_left_out(tmp_path: Path) -> None:
     assert sorted(calls) == ["demonstration-2", "train/step-0000-1", "train/step-0001-3"]
 
 
+def test_a_record_that_the_journal_does_not_count_is_left_out(tmp_path: Path) -> None:
+    run = RunDirectory(run_of(tmp_path / "run", "demonstration", "demonstration"))
+    cancelled = run.store.ids()[0]
+    with Journal(run.journal) as journal:
+        journal.append(CANCELLED, {"id": cancelled, "try": 2, "ended": "cancelled"})
+    (call,) = [call for segment in demonstrated_segments(run.path) for call in segment.calls]
+    kept = run.store.load(run.store.ids()[1]).trajectory
+    assert kept is not None
+    assert call == kept.generations[0].call_id
+
+
 def test_a_run_of_nothing_but_evaluations_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="nothing to learn from"):
         list(demonstrated_segments(run_of(tmp_path / "run", "heldout/before", "heldout/after")))
@@ -37,7 +57,7 @@ def test_a_run_of_nothing_but_evaluations_is_a_clear_error(tmp_path: Path) -> No
 
 def test_a_trial_without_a_session_is_nothing_to_learn_from(tmp_path: Path) -> None:
     run = RunDirectory.make(tmp_path / "run")
-    run.store.save(replace(PLAIN, spec=replace(PLAIN.spec, label="demonstration")))
+    counted(run, replace(PLAIN, spec=replace(PLAIN.spec, label="demonstration")))
     with pytest.raises(RunError, match="nothing to learn from"):
         list(demonstrated_segments(run.path))
 

@@ -138,7 +138,7 @@ def test_a_later_record_of_the_same_trial_replaces_the_earlier_one_whole(store: 
     store.save(PLAIN)
     assert_same(store.load(SPEC.id), PLAIN)
     assert store.ids() == [SPEC.id]
-    assert [record.spec for record in store] == [SPEC]
+    assert [store.load(trial_id).spec for trial_id in store.ids()] == [SPEC]
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
