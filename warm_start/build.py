@@ -1,4 +1,7 @@
-"""Builds the shipped policy from nothing: tokenizer, copying drills, captured demonstrations, fine-tuning.
+"""Builds the shipped policy anew: tokenizer, random weights, copying drills, captured demonstrations, fine-tuning.
+
+Taken over from the policy that is shipped now are its architecture (``config.json``), its chat template and the small
+files beside it, and, to read the harnesses' prompts out of a first demonstration, its tokenizer; no weight.
 
 Invariant: every stage leaves its result in a folder of its own and goes on, or is skipped, where that exists; a stopped
 build continues with the same command. The last stage is ``lego-rl sft`` on a recipe, as any user would run it.
@@ -25,6 +28,7 @@ from lego_rl.config.sft_recipe import DemonstrationsSection, SftPolicySection, S
 from lego_rl.gateway.encoding import Encoder
 from lego_rl.gateway.trajectory import Segment
 from lego_rl.rollout.demonstrations import demonstrated_segments
+from lego_rl.rollout.lock import LockedFolder
 from lego_rl.rollout.metrics_file import Figure, read_rows
 from lego_rl.train.sft import POLICY, SftMetrics, run_sft
 from lego_rl.train.sft_settings import SftSettings
@@ -114,8 +118,9 @@ class Build:
         return Lookups(start, prompts, _needed(settings), self.settings.seed + bool(prompts))
 
     def _drill(self, policy: Path, stage: str, drills: Sequence[Segment], settings: SftSettings) -> Path:
-        finished = self.out / stage / POLICY
-        return finished if finished.exists() else run_sft(policy, drills, self.out / stage, settings, _show(settings))
+        with LockedFolder(self.out / stage) as folder:
+            finished = folder.path / POLICY
+            return finished if finished.exists() else run_sft(policy, drills, folder, settings, _show(settings))
 
     def _capture(self, start: Path, settings: CaptureSettings) -> Path:
         folder = self.out / "demonstrations" / settings.harness
@@ -181,7 +186,7 @@ def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(prog="python -m warm_start.build", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("runs/warm-start"), help="folder of the build")
-    parser.add_argument("--small", action="store_true", help="a few minutes instead of two hours")
+    parser.add_argument("--small", action="store_true", help="a few minutes instead of an hour")
     arguments = parser.parse_args()
     policy = Build(SMALL if arguments.small else FULL, arguments.out).run()
     _CONSOLE.print(f"finished: {policy}; to ship it, copy it over src/lego_rl/policies/demo")

@@ -43,10 +43,15 @@ class MistakeRates(Settings):
     """Probability of each mistake; the draws are independent."""
 
     wrong_file: float = Field(default=0.25, ge=0, le=1)
+    """Editing the other function that the issue names."""
     stops_early: float = Field(default=0.25, ge=0, le=1)
+    """Ending without an edit."""
     malformed: float = Field(default=0.2, ge=0, le=1)
+    """Writing an edit that cannot be parsed."""
     wrong_line: float = Field(default=0.1, ge=0, le=1)
+    """Editing another line of the right file."""
     wrong_fix: float = Field(default=0.2, ge=0, le=1)
+    """Writing something else that is wrong on the right line."""
 
     @property
     def solve_rate(self) -> float:

@@ -11,6 +11,7 @@ from lego_rl.config.load import dump, read
 from lego_rl.config.sft_recipe import SftRecipe
 from lego_rl.errors import RunError
 from lego_rl.rollout.demonstrations import demonstrated_segments
+from lego_rl.rollout.lock import LockedFolder
 from lego_rl.rollout.metrics_file import checkpoints_in
 from lego_rl.train.sft import SftMetrics, run_sft
 
@@ -22,15 +23,18 @@ def run(path: Path, overrides: Sequence[str]) -> None:
     """Fine-tune, or continue what was stopped.
 
     Raises:
-        RunError: The run directory holds a run of another recipe.
+        RunError: The run directory holds a run of another recipe, or another process is at work in it.
         LegoError: Something that the recipe names is missing or does not fit.
     """
     recipe = read(SftRecipe, path, overrides)
-    _check_same_recipe(recipe)
-    segments = [segment for folder in recipe.demonstrations.runs for segment in demonstrated_segments(folder)]
-    directory = recipe.run.dir
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "recipe.toml").write_text(dump(recipe), encoding="utf-8")
+    with LockedFolder(recipe.run.dir) as folder:  # first: what another process is at work on is nothing to go on from
+        _check_same_recipe(recipe)
+        _fine_tune(recipe, folder)
+
+
+def _fine_tune(recipe: SftRecipe, folder: LockedFolder) -> None:
+    segments = [segment for run in recipe.demonstrations.runs for segment in demonstrated_segments(run)]
+    (folder.path / "recipe.toml").write_text(dump(recipe), encoding="utf-8")
     console = Console()
     console.print(f"{len(segments)} segments of demonstrations · {recipe.sft.steps} updates of {recipe.sft.batch}")
 
@@ -42,7 +46,7 @@ def run(path: Path, overrides: Sequence[str]) -> None:
             )
 
     try:
-        policy = run_sft(policy_directory(recipe.policy.path), segments, directory, recipe.sft, show)
+        policy = run_sft(policy_directory(recipe.policy.path), segments, folder, recipe.sft, show)
     except KeyboardInterrupt:
         typer.echo("stopped; the same command goes on from the last checkpoint", err=True)
         raise typer.Exit(_INTERRUPTED) from None

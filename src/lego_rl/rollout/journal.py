@@ -8,7 +8,6 @@ A line is a JSON object ``{"n": number, "at": Unix seconds, "kind": …, "data":
 """
 
 import errno
-import fcntl
 import json
 import os
 import time
@@ -21,6 +20,7 @@ from typing import Self
 
 from lego_rl.errors import RunError
 from lego_rl.messages import Json
+from lego_rl.rollout.lock import lock
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Journal:
         self.path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
-            self._lock()
+            lock(self._file, path)
             self._entries, self._size = _parse(path.read_bytes(), path)
             os.ftruncate(self._file, self._size)
             os.fsync(self._file)
@@ -102,14 +102,6 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RunError(
-                f"another process is writing {self.path}", "wait for it, stop it, or choose another run directory"
-            ) from error
 
 
 def read_journal(path: Path) -> tuple[Entry, ...]:

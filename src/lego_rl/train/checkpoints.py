@@ -44,7 +44,11 @@ class Checkpoints:
         final = self._root / f"step-{steps:04d}"
         staging = self._root / f"{_STAGING}{final.name}"
         staging.mkdir()
-        write(staging)
+        try:
+            write(staging)
+        except Exception:  # a full disk, most likely: what is there of it is in the way of whatever frees it
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
         self._drop(final)
         staging.rename(final)
         sync_folder(self._root)

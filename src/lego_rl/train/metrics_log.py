@@ -14,6 +14,7 @@ from typing import Self
 
 from torch.utils.tensorboard import SummaryWriter
 
+from lego_rl.errors import RunError
 from lego_rl.rollout.metrics_file import Figure, Row, finished_rows, read_rows
 
 
@@ -47,16 +48,28 @@ class MetricsLog:
         Args:
             step: Step number, from 0.
             figures: Name (``group/quantity``) → value; one that is not finite is written as null.
+
+        Raises:
+            RunError: The disk did not take it; a resumed run does the step again.
         """
         row: Row = {"step": step} | {name: _finite(value) for name, value in figures.items()}
+        try:
+            self._append(row)
+            for name, value in row.items():
+                if name != "step" and isinstance(value, int | float):
+                    self._board.add_scalar(name, value, step)
+            self._board.flush()
+        except OSError as error:
+            raise RunError(
+                f"cannot write the metrics of step {step} to {self._path.parent}: {error}",
+                "free disk space, then go on with the run",
+            ) from error
+
+    def _append(self, row: Row) -> None:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        for name, value in row.items():
-            if name != "step" and isinstance(value, int | float):
-                self._board.add_scalar(name, value, step)
-        self._board.flush()
 
 
 def _finite(value: Figure) -> Figure:

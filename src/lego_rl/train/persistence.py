@@ -7,9 +7,12 @@ is on the disk when writing returns. ``policy/`` is an ordinary Hugging Face dir
 import json
 import os
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from transformers import PreTrainedModel
 
 from lego_rl.engine.embedded.policy import save_policy
@@ -31,12 +34,31 @@ def write(
         optimizer: Its moments are written, and with them the state of torch's random generator.
         version: Weight version.
         companions: Policy directory whose tokenizer, chat template and other small files go along.
+
+    Raises:
+        RunError: The disk does not take it.
+        OSError: Likewise.
     """
-    save_policy(policy.state_dict(), policy.config, directory / POLICY, dtype=torch.float32, companions=companions)
-    torch.save({"optimizer": optimizer.state_dict(), "rng": torch.get_rng_state()}, directory / OPTIMIZER)
+    state = {"optimizer": optimizer.state_dict(), "rng": torch.get_rng_state()}
+    with writing(directory):
+        save_policy(policy.state_dict(), policy.config, directory / POLICY, dtype=torch.float32, companions=companions)
+        torch.save(state, directory / OPTIMIZER)
     (directory / STATE).write_text(json.dumps({"version": version}) + "\n", encoding="utf-8")
     for path in (*sorted(directory.rglob("*")), directory):
         _flush(path)
+
+
+@contextmanager
+def writing(target: Path) -> Iterator[None]:
+    """Says of a library that fails to write into `target` that it did: each has an error of its own for a full disk.
+
+    Raises:
+        RunError: It did.
+    """
+    try:
+        yield
+    except (RuntimeError, SafetensorError) as error:
+        raise RunError(f"cannot write {target}: {error}", "free disk space, then go on with the run") from error
 
 
 def read(directory: Path, optimizer: torch.optim.Optimizer) -> int:

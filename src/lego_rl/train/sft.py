@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 from lego_rl.engine.embedded.policy import load_policy, save_policy
 from lego_rl.errors import ConfigError
 from lego_rl.gateway.trajectory import Segment
+from lego_rl.rollout.lock import LockedFolder
 from lego_rl.train import optim, persistence
 from lego_rl.train.balance import router_load
 from lego_rl.train.batch import MicroBatch, Row, check_segment, plan
@@ -117,6 +118,7 @@ class SftTrainer:
         started = time.perf_counter()
         tokens = sum(int(segment.loss_mask.sum()) for segment in segments)
         loss, balance, correct, positions = 0.0, 0.0, 0, 0
+        self._optimizer.zero_grad()  # what an update that was not finished left
         for batch in self._plan(segments):
             logits_NV, batch_balance = self._forward(batch)
             target_N = batch.target_ids_BT[batch.mask_BT]
@@ -140,9 +142,14 @@ class SftTrainer:
         persistence.write(directory, self.policy, self._optimizer, self.finished, self._source)
 
     def export(self, target: Path) -> None:
-        """Write the policy alone, in bfloat16."""
+        """Write the policy alone, in bfloat16.
+
+        Raises:
+            RunError: The disk does not take it.
+        """
         state = self.policy.state_dict()
-        save_policy(state, self.policy.config, target, dtype=torch.bfloat16, companions=self._source)
+        with persistence.writing(target):
+            save_policy(state, self.policy.config, target, dtype=torch.bfloat16, companions=self._source)
 
     def _plan(self, segments: Sequence[Segment]) -> list[MicroBatch]:
         rows = []
@@ -175,7 +182,7 @@ def learning_rate(settings: SftSettings, step: int) -> float:
 def run_sft(
     policy: Path,
     segments: Sequence[Segment],
-    run_dir: Path,
+    run: LockedFolder,
     settings: SftSettings,
     progress: Callable[[SftMetrics], None],
 ) -> Path:
@@ -184,7 +191,7 @@ def run_sft(
     Args:
         policy: Policy directory to start from.
         segments: What to learn from; may make its items when they are asked for, always the same ones.
-        run_dir: Holds checkpoints, ``metrics.jsonl`` and in the end the policy.
+        run: Holds checkpoints, ``metrics.jsonl`` and in the end the policy; nobody else may write them meanwhile.
         settings: How to train; the same as before where a run is continued.
         progress: Is told of every update.
 
@@ -193,23 +200,22 @@ def run_sft(
 
     Raises:
         ConfigError: There are fewer segments than one update takes, or no policy.
-        RunError: The last checkpoint is damaged.
+        RunError: The last checkpoint is damaged, or the disk does not take the next.
     """
     if len(segments) < settings.batch:
         raise ConfigError(
             f"{len(segments)} segments do not fill one update of {settings.batch}",
             "capture more demonstrations, or lower sft.batch",
         )
-    checkpoints = Checkpoints(run_dir / "checkpoints", settings.keep_checkpoints)
+    checkpoints = Checkpoints(run.path / "checkpoints", settings.keep_checkpoints)
     latest = checkpoints.latest()
     trainer = SftTrainer.resume(latest[1], policy, settings) if latest else SftTrainer.from_directory(policy, settings)
-    run_dir.mkdir(parents=True, exist_ok=True)
-    with MetricsLog(run_dir, trainer.finished) as log:
+    with MetricsLog(run.path, trainer.finished) as log:
         while trainer.finished < settings.steps:
             metrics = trainer.step(tasks_of_step(segments, trainer.finished, settings.batch, settings.seed))
             log.write(metrics.step, {f"sft/{name}": value for name, value in vars(metrics).items() if name != "step"})
             progress(metrics)
             if trainer.finished % settings.checkpoint_every == 0 or trainer.finished == settings.steps:
                 checkpoints.save(trainer.finished, trainer.save)
-    trainer.export(run_dir / POLICY)
-    return run_dir / POLICY
+    trainer.export(run.path / POLICY)
+    return run.path / POLICY

@@ -11,6 +11,7 @@ from lego_rl.config.load import dump, read
 from lego_rl.config.recipe import Recipe
 from lego_rl.errors import ConfigError
 from lego_rl.rollout.journal import Journal
+from lego_rl.rollout.lock import LockedFolder
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.tasks.pool import load_pool, pool_folder
 
@@ -112,6 +113,23 @@ def test_fine_tuning_goes_on_only_with_the_recipe_that_it_began_with(
     assert "holds a run of another recipe" in capsys.readouterr().err
     assert run(monkeypatch, "sft", str(recipe)) == 1
     assert "holds no captured trials" in capsys.readouterr().err, "its own recipe goes on"
+
+
+def test_fine_tuning_that_is_at_work_is_refused_before_its_folder_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "sft.toml"
+    recipe.write_text(
+        f'run.dir = "{tmp_path / "run"}"\npolicy.path = "builtin:demo"\n'
+        f'demonstrations.runs = ["{tmp_path / "none"}"]\nsft.steps = 2\n'
+    )
+    with LockedFolder(tmp_path / "run") as folder:
+        (folder.path / "recipe.toml").write_text("of the one at work")
+        assert run(monkeypatch, "sft", str(recipe)) == 1
+        assert (folder.path / "recipe.toml").read_text() == "of the one at work"
+    assert "another process is writing" in capsys.readouterr().err
+    assert run(monkeypatch, "sft", str(recipe)) == 1
+    assert "holds no captured trials" in capsys.readouterr().err, "the lock went with its process"
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

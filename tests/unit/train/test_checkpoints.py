@@ -37,6 +37,19 @@ def test_a_killed_write_leaves_the_one_before_it(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["step-0004"]
 
 
+def test_a_write_that_fails_leaves_no_part_on_the_full_disk(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints.save(3, write)
+
+    def fills_the_disk(folder: Path) -> None:
+        write(folder)
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        checkpoints.save(4, fills_the_disk)
+    assert [p.name for p in tmp_path.iterdir()] == ["step-0003"]
+
+
 def test_a_killed_removal_leaves_no_part_of_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoints = Checkpoints(tmp_path, keep=1)
     checkpoints.save(3, write)

@@ -3,6 +3,9 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from lego_rl.errors import RunError
 from lego_rl.rollout.metrics_file import read_rows
 from lego_rl.train.metrics_log import MetricsLog
 
@@ -20,6 +23,15 @@ def test_a_resumed_run_drops_the_rows_of_unfinished_steps(tmp_path: Path) -> Non
     assert rows[2]["reward/mean"] == 0.9
     assert rows[0]["gate/pearson"] is None
     assert all(json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines())
+
+
+def test_a_full_disk_is_said(tmp_path: Path) -> None:
+    with MetricsLog(tmp_path, 0) as log:
+        log.write(0, {"reward/mean": 0.1})
+        (tmp_path / "metrics.jsonl").unlink()
+        (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
+        with pytest.raises(RunError, match=r"metrics of step 1.*free disk space"):
+            log.write(1, {"reward/mean": 0.2})
 
 
 def test_tensorboard_has_the_same_numbers(tmp_path: Path) -> None:

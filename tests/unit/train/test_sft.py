@@ -1,6 +1,7 @@
 """Supervised fine-tuning: what it learns, what it must not learn, and that being stopped changes nothing."""
 
 import json
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import torch
 from tiny_moe import VOCAB, moe, policy_directory, segment
 
 from lego_rl.engine.embedded.policy import load_policy
-from lego_rl.errors import ConfigError
+from lego_rl.errors import ConfigError, RunError
 from lego_rl.gateway.trajectory import Segment
+from lego_rl.rollout.lock import LockedFolder
 from lego_rl.train.sft import SftMetrics, SftTrainer, learning_rate, run_sft
 from lego_rl.train.sft_settings import SftOptimizerSettings, SftSettings
 
@@ -34,7 +36,8 @@ def settings(**changes: object) -> SftSettings:
 
 def trained(directory: Path, run_dir: Path, chosen: SftSettings, data: list[Segment]) -> list[SftMetrics]:
     seen: list[SftMetrics] = []
-    run_sft(directory, data, run_dir, chosen, seen.append)
+    with LockedFolder(run_dir) as run:
+        run_sft(directory, data, run, chosen, seen.append)
     return seen
 
 
@@ -84,8 +87,8 @@ def test_a_stopped_run_continues_where_it_was(tmp_path: Path) -> None:
         if metrics.step == 4:
             raise Stop
 
-    with pytest.raises(Stop):
-        run_sft(directory, data, tmp_path / "stopped", settings(), stop_after_five)
+    with LockedFolder(tmp_path / "stopped") as run, pytest.raises(Stop):
+        run_sft(directory, data, run, settings(), stop_after_five)
     rest = trained(directory, tmp_path / "stopped", settings(), data)
     assert [m.step for m in rest] == [4, 5]
     assert [m.loss for m in rest] == [m.loss for m in whole[4:]]
@@ -99,15 +102,70 @@ def test_a_stopped_run_continues_where_it_was(tmp_path: Path) -> None:
 
 def test_the_result_is_a_policy_directory_in_bfloat16(tmp_path: Path) -> None:
     directory = policy_directory(tmp_path / "policy")
-    path = run_sft(directory, demonstrations(4), tmp_path / "run", settings(steps=1), lambda _: None)
+    with LockedFolder(tmp_path / "run") as run:
+        path = run_sft(directory, demonstrations(4), run, settings(steps=1), lambda _: None)
     assert (path / "chat_template.jinja").read_bytes() == (directory / "chat_template.jinja").read_bytes()
     size = sum(p.numel() for p in load_policy(path, torch.float32).parameters())
     assert (path / "model.safetensors").stat().st_size == pytest.approx(2 * size, rel=0.2)
 
 
 def test_too_few_demonstrations_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="3 segments do not fill one update of 4"):
-        run_sft(policy_directory(tmp_path / "p"), demonstrations(3), tmp_path / "run", settings(), lambda _: None)
+    with (
+        LockedFolder(tmp_path / "run") as run,
+        pytest.raises(ConfigError, match="3 segments do not fill one update of 4"),
+    ):
+        run_sft(policy_directory(tmp_path / "p"), demonstrations(3), run, settings(), lambda _: None)
+
+
+@pytest.mark.parametrize("most", [1_000, 40_000])
+def test_a_full_disk_stops_a_run_that_goes_on_when_there_is_room(tmp_path: Path, most: int) -> None:
+    directory, data = policy_directory(tmp_path / "policy"), demonstrations(10)
+    whole = trained(directory, tmp_path / "whole", settings(), data)
+
+    def fills_up(metrics: SftMetrics) -> None:
+        if metrics.step == 3:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, limit[1]))
+
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        with LockedFolder(tmp_path / "run") as run, pytest.raises((RunError, OSError)) as stopped:
+            run_sft(directory, data, run, settings(), fills_up)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    if isinstance(stopped.value, RunError):
+        assert "cannot write" in stopped.value.problem
+        assert "free disk space" in stopped.value.fix
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-0002"]
+    rest = trained(directory, tmp_path / "run", settings(), data)
+    assert [m.loss for m in rest] == [m.loss for m in whole[2:]]
+
+
+@pytest.mark.parametrize("part", ["policy", "optimizer"])
+def test_each_librarys_own_error_for_a_full_disk_is_said(tmp_path: Path, part: str) -> None:
+    trainer = SftTrainer.from_directory(policy_directory(tmp_path / "policy"), settings())
+    trainer.step(demonstrations(4))
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    (tmp_path / "c").mkdir()
+    if part == "optimizer":
+        (tmp_path / "c" / "optimizer.pt").symlink_to("/dev/full")
+    try:
+        if part == "policy":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limit[1]))
+        with pytest.raises(RunError, match="cannot write") as stopped:
+            trainer.save(tmp_path / "c")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert not isinstance(stopped.value.__cause__, OSError)
+
+
+def test_what_ended_an_update_leaves_no_gradient_for_the_next() -> None:
+    data = demonstrations(4)
+    broken = [*data[:3], segment([*PROMPT, VOCAB + 50, 1, 0], [0] * 20 + [1] * 3)]
+    one, other = (SftTrainer(moe(), Path(), settings(microbatch_tokens=1)) for _ in range(2))
+    with pytest.raises(IndexError):
+        one.step(broken)
+    assert any(p.grad is not None for p in one.policy.parameters()), "nothing was left to be cleared"
+    assert one.step(data).grad_norm == other.step(data).grad_norm
 
 
 def test_learning_rate_rises_then_falls_or_holds() -> None:
