@@ -40,10 +40,10 @@ need git git
 python=$(find_python) || die "no Python 3.12 or 3.13 found" "install python3.12 (Debian 13: apt-get install python3.13 python3.13-venv) or set PYTHON=/path/to/python3.12"
 
 uv_version=0.13.9
-if [ ! -x .cache/uv/bin/uv ]; then
+if [ "$(.cache/uv/bin/uv --version 2>/dev/null | cut -d' ' -f2)" != "$uv_version" ]; then
     say "installing uv $uv_version"
     "$python" -c 'import ensurepip, venv' 2>/dev/null || need_package "python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
-    "$python" -m venv .cache/uv
+    "$python" -m venv --clear .cache/uv
     .cache/uv/bin/pip install --quiet --disable-pip-version-check "uv==$uv_version"
 fi
 uv=$PWD/.cache/uv/bin/uv
