@@ -14,6 +14,7 @@ from lego_rl.commands.assemble import batch_shape, policy_directory
 from lego_rl.engine.protocol import Engine
 from lego_rl.rollout.labels import train_label
 from lego_rl.rollout.metrics_file import read_rows
+from lego_rl.rollout.settled import settled_records
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.train.fidelity import EngineClaim, FidelityReport
 from lego_rl.train.loop import as_graded
@@ -116,5 +117,5 @@ def without_replay(run: Run, step: int) -> FidelityReport:
         if step
         else Trainer.from_directory(source, settings, shape)
     )
-    records = [record for record in RunDirectory(run.path).store if record.spec.label == train_label(step)]
+    records = [record for record in settled_records(RunDirectory(run.path)) if record.spec.label == train_label(step)]
     return trainer.step(as_graded(records, step), EngineClaim(weight_version=step)).fidelity
