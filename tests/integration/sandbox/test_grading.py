@@ -216,7 +216,8 @@ async def test_a_pass_stays_a_pass_where_the_sandbox_cannot_be_removed(
     grading = asyncio.create_task(grade(task, patch, image, toolchain, state=state))
     while not (started := list(state.runs.glob("*/cgroups"))):  # noqa: ASYNC110  # Nothing tells of it.
         await asyncio.sleep(0.01)
-    busy = tmp_path / "busy"  # To remove a folder that is not empty fails like a control group that is still in use.
+    # To remove a folder that is not empty fails like a control group that is still in use.
+    busy = tmp_path / RunFolder(started[0].parent).cgroup_name
     write_files(busy, {"cgroup.procs": "", "child": ""})
     with started[0].open("a") as groups:
         groups.write(f"\n{busy}")
