@@ -39,6 +39,8 @@ class Message:
         tool_calls: Calls made by an assistant, in order.
         tool_call_id: For role ``tool``: the call that this is the result of.
         reasoning: An assistant's thinking, without its tags; ``None`` where the harness sent none.
+        unseen: What the message held that a text model cannot see (``image``, ``audio``, ``file`` …), in order; the
+            content names each in its place.
     """
 
     role: Role
@@ -46,6 +48,7 @@ class Message:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     reasoning: str | None = None
+    unseen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

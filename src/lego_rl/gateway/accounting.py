@@ -33,14 +33,17 @@ def _generations(tree: TokenTree) -> tuple[Generation, ...]:
     index_of = {call: index for index, call in enumerate(tree.calls)}
     role_of = roles_of([root for root in tree.roots if root.recording])
     shape = route_shape(tree.calls)
+    unseen: dict[Call, str | None] = {}
     generations = []
     for call in tree.calls:
         fate = _fate(tree, call)
+        unseen[call] = _unseen(call, unseen)
+        excluded = unseen[call] if fate == "delivered" else None
         routes = None
-        if shape is not None and fate == "delivered":
+        if shape is not None and fate == "delivered" and excluded is None:
             routes = owned_routes(call, tree.calls, shape)
         parent = None if call.parent is None else index_of[call.parent]
-        generations.append(_generation(call, parent, role_of[call.chain()[0]], fate, routes))
+        generations.append(_generation(call, parent, role_of[call.chain()[0]], fate, excluded, routes))
     return tuple(generations)
 
 
@@ -53,7 +56,15 @@ def _fate(tree: TokenTree, call: Call) -> Fate:
     return "delivered" if call.written else "abandoned"
 
 
-def _generation(call: Call, parent: int | None, role: CallRole, fate: Fate, routes: OwnedRoutes | None) -> Generation:
+def _unseen(call: Call, known: Mapping[Call, str | None]) -> str | None:
+    """What a call's prompt held that a text model cannot see, if anything; calls before it are `known`."""
+    before = None if call.parent is None else known[call.parent]
+    return before or next((kind for message in call.request.messages for kind in message.unseen), None)
+
+
+def _generation(
+    call: Call, parent: int | None, role: CallRole, fate: Fate, excluded: str | None, routes: OwnedRoutes | None
+) -> Generation:
     recording = call.answered()
     return Generation(
         call_id=recording.call_id,
@@ -67,6 +78,7 @@ def _generation(call: Call, parent: int | None, role: CallRole, fate: Fate, rout
         role=role,
         fate=fate,
         parsed=call.turn is not None and call.turn.well_formed,
+        excluded=excluded,
         routes=None if routes is None else routes.rows,
         routes_recorded=0 if routes is None else routes.recorded,
     )
@@ -85,14 +97,18 @@ def _account(
     generations: Sequence[Generation], segments: Sequence[Segment], budget_hit: str | None, refused: Mapping[str, int]
 ) -> Accounting:
     tokens: Counter[str] = Counter()
+    excluded: Counter[str] = Counter()
     for generation in generations:
         tokens[generation.fate] += len(generation.token_ids)
+        reason = generation.excluded if generation.fate == "delivered" else generation.fate
+        if reason is not None:
+            excluded[reason] += len(generation.token_ids)
     return Accounting(
         calls=len(generations),
         sampled_tokens=tokens.total(),
         delivered_tokens=tokens["delivered"],
         trainable_tokens=sum(int(segment.loss_mask.sum()) for segment in segments),
-        excluded={fate: count for fate, count in tokens.items() if fate != "delivered"},
+        excluded=dict(excluded),
         tool_parse_faults=sum(not generation.parsed for generation in generations),
         budget_hit=budget_hit,
         refused=dict(refused),

@@ -80,7 +80,9 @@ def _steps(messages: Sequence[Message]) -> list[Step]:
             caller.update({call.id: step for call in message.tool_calls})
             continue
         result = ObservationResult(
-            source_call_id=message.tool_call_id, content=message.content, extra={"position": position}
+            source_call_id=message.tool_call_id,
+            content=message.content,
+            extra={"position": position, **_unseen(message)},
         )
         found.observation = Observation(results=[*(found.observation.results if found.observation else []), result])
     return steps
@@ -98,9 +100,9 @@ def _step(number: int, message: Message, position: int) -> Step:
             message=message.content,
             reasoning_content=message.reasoning,
             tool_calls=calls or None,
-            extra={"position": position},
+            extra={"position": position, **_unseen(message)},
         )
-    extra: dict[str, Any] = {"position": position}
+    extra: dict[str, Any] = {"position": position, **_unseen(message)}
     if message.role == "tool":  # its call is not in this conversation: ATIF has no place for such a result
         extra["tool_call_id"] = message.tool_call_id
     source = "system" if message.role == "system" else "user"
@@ -113,23 +115,33 @@ def _messages(steps: Sequence[Step]) -> Conversation:
         extra = step.extra or {}
         placed[extra["position"]] = _message(step, extra)
         for result in step.observation.results if step.observation else []:
-            content = str(result.content)
-            placed[(result.extra or {})["position"]] = Message("tool", content, tool_call_id=result.source_call_id)
+            extra = result.extra or {}
+            placed[extra["position"]] = Message(
+                "tool", str(result.content), tool_call_id=result.source_call_id, unseen=_unseen_of(extra)
+            )
     return tuple(message for _, message in sorted(placed.items()))
 
 
 def _message(step: Step, extra: dict[str, Any]) -> Message:
-    text = str(step.message)
+    text, unseen = str(step.message), _unseen_of(extra)
     match step.source:
         case "agent":
             calls = [ToolCall(call.tool_call_id, call.function_name, call.arguments) for call in step.tool_calls or []]
-            return Message("assistant", text, tuple(calls), reasoning=step.reasoning_content)
+            return Message("assistant", text, tuple(calls), reasoning=step.reasoning_content, unseen=unseen)
         case "system":
-            return Message("system", text)
+            return Message("system", text, unseen=unseen)
         case _ if "tool_call_id" in extra:
-            return Message("tool", text, tool_call_id=extra["tool_call_id"])
+            return Message("tool", text, tool_call_id=extra["tool_call_id"], unseen=unseen)
         case _:
-            return Message("user", text)
+            return Message("user", text, unseen=unseen)
+
+
+def _unseen(message: Message) -> dict[str, Any]:
+    return {"unseen": list(message.unseen)} if message.unseen else {}
+
+
+def _unseen_of(extra: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(extra.get("unseen", ()))
 
 
 def _definition(tool: Tool) -> dict[str, Any]:

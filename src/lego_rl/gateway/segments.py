@@ -2,7 +2,8 @@
 
 Rule: a segment is a chain from a first call to a delivered call without delivered continuations. A call that lies on
 several chains is trained in the first one (chains of the main conversation come first, then the older last call) and is
-context in the others. Superseded and abandoned calls are in no segment.
+context in the others. Superseded and abandoned calls are in no segment. Nor are excluded ones: a segment ends before
+the first prompt that could not be represented, and a chain with nothing left to train has no segment.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,12 @@ def chain_of(generations: Sequence[Generation], end: int) -> list[int]:
 
 
 def last_calls(generations: Sequence[Generation]) -> list[int]:
-    """Index of the last call of every segment, in the order of the segments."""
+    """Index of the last call of every chain of delivered calls; first those with a segment, in the order of these."""
+    segments = _segment_calls(generations)
+    return [*segments, *(end for end in _ends(generations) if end not in segments)]
+
+
+def _ends(generations: Sequence[Generation]) -> list[int]:
     delivered = [index for index, call in enumerate(generations) if call.fate == "delivered"]
     continued = {generations[index].parent for index in delivered}
     ends = [index for index in delivered if index not in continued]
@@ -31,13 +37,22 @@ def last_calls(generations: Sequence[Generation]) -> list[int]:
 
 def build_segments(generations: Sequence[Generation]) -> tuple[Segment, ...]:
     """The training sequences of one trial."""
+    return tuple(
+        _build([(generations[index], trained) for index, trained in calls])
+        for calls in _segment_calls(generations).values()
+    )
+
+
+def _segment_calls(generations: Sequence[Generation]) -> dict[int, list[tuple[int, bool]]]:
+    """By the last call of a chain: the calls of its segment, and whether each of them is trained there."""
     trained: set[int] = set()
-    segments = []
-    for end in last_calls(generations):
-        chain = chain_of(generations, end)
-        segments.append(_build([(generations[index], index not in trained) for index in chain]))
-        trained.update(chain)
-    return tuple(segments)
+    segments = {}
+    for end in _ends(generations):
+        chain = [index for index in chain_of(generations, end) if generations[index].excluded is None]
+        if not trained.issuperset(chain):
+            segments[end] = [(index, index not in trained) for index in chain]
+            trained.update(chain)
+    return segments
 
 
 def _build(chain: Sequence[tuple[Generation, bool]]) -> Segment:

@@ -41,6 +41,9 @@ class Generation:
         role: What the call was for.
         fate: What became of the answer.
         parsed: Whether every tool call in it could be parsed (a malformed one stays visible as text).
+        calls_tools: Whether it holds a tool call that could be parsed.
+        excluded: Why a delivered answer is not trained: what its prompt held that a text model cannot see, such as
+            ``image``. What continues an excluded call is excluded too.
         routes: ``[C + T, layers, top_k]`` uint8 (at a start ``[C + T - 1, ...]``): expert routes of the positions from
             the parent's last token to the one before this call's last. ``None`` for a dense model, and where the call
             is in no segment.
@@ -58,8 +61,15 @@ class Generation:
     role: CallRole
     fate: Fate
     parsed: bool = True
+    calls_tools: bool = False
+    excluded: str | None = None
     routes: NDArray[np.uint8] | None = None
     routes_recorded: int = 0
+
+    @property
+    def trains(self) -> bool:
+        """Whether its tokens are trainable."""
+        return self.fate == "delivered" and self.excluded is None
 
 
 @dataclass(frozen=True)
@@ -108,6 +118,7 @@ class Accounting:
         trainable_tokens: Tokens with mask 1 in some segment.
         excluded: Why sampled tokens are not trainable: reason → tokens. Sums to sampled - trainable.
         tool_parse_faults: Calls in which a tool call could not be parsed.
+        tool_calls: Calls in which one could.
         budget_hit: Which budget ended the session, if one did; not one after which the policy answered again.
         refused: Requests that were answered without a model call: reason → requests.
     """
@@ -118,6 +129,7 @@ class Accounting:
     trainable_tokens: int = 0
     excluded: dict[str, int] = field(default_factory=dict)
     tool_parse_faults: int = 0
+    tool_calls: int = 0
     budget_hit: str | None = None
     refused: dict[str, int] = field(default_factory=dict)
 
@@ -134,7 +146,9 @@ class Trajectory:
     Attributes:
         segments: Training sequences.
         generations: Every model call in the order of their start, whatever its fate.
-        conversations: The neutral messages of each segment, its last answer included, in the order of `segments`.
+        conversations: The neutral messages of every chain of delivered calls, its last answer included: first those of
+            `segments`, in their order, then those in which nothing is left to train. Where a chain ends with excluded
+            calls, its segment is the part before them.
         tools: Tools offered in the main conversation.
         accounting: Counts.
     """

@@ -78,7 +78,7 @@ def first_requests(trajectory: Trajectory) -> Iterator[FirstRequest]:
     if not trajectory.generations:
         return
     first = trajectory.generations[0]
-    for segment, conversation in zip(trajectory.segments, trajectory.conversations, strict=True):
+    for segment, conversation in zip(trajectory.segments, trajectory.conversations, strict=False):
         if first.call_id in segment.calls and first.role == "main":
             turns = [message.role for message in conversation]
             opening = conversation[: turns.index("assistant")] if "assistant" in turns else conversation
