@@ -98,6 +98,10 @@ class Encoder:
             return text
         return self._spelling.sub(lambda found: found.group(1) + _BREAK, text.replace(_ESCAPE, _LITERAL))
 
+    def unquote(self, text: str) -> str:
+        """What `quote` was given, as far as it is in a rendered text."""
+        return text.replace(_BREAK, "").replace(_LITERAL, _ESCAPE) if _ESCAPE in text else text
+
     def encode(self, rendered: str) -> list[int]:
         """Ids of a rendered template; quoted spellings are encoded as the text they are."""
         ids: list[int] = []
@@ -105,7 +109,7 @@ class Encoder:
             if index % 2:
                 ids.append(self._added[piece])
             elif piece:
-                fragment = piece.replace(_BREAK, "").replace(_LITERAL, _ESCAPE) if _ESCAPE in piece else piece
+                fragment = self.unquote(piece)
                 ids.extend(
                     self._encode_long(fragment) if len(fragment) >= _CACHED_LENGTH else self._encode_fragment(fragment)
                 )

@@ -21,6 +21,7 @@ from lego_rl.gateway.dialects.base import Counting, Dialect
 from lego_rl.gateway.http_log import HTTP_LOG
 from lego_rl.gateway.respond import Responder
 from lego_rl.gateway.session import Session
+from lego_rl.gateway.settings import DEFAULT_CAPTURE, CaptureSettings
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import ToolCallParser
 from lego_rl.gateway.trajectory import Trajectory
@@ -53,6 +54,7 @@ class Gateway:
         model: Model name that ``/v1/models`` lists; requests may name any.
         ping_seconds: Between two signs of life on a stream that waits for the engine.
         connections: Most open connections of one listener; further ones wait.
+        capture: What stays in the policy's context, and which calls train.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Gateway:
         model: str = "policy",
         ping_seconds: float = 3.0,
         connections: int = CONNECTIONS,
+        capture: CaptureSettings = DEFAULT_CAPTURE,
     ) -> None:
         self._engine = engine
         self._template = template
@@ -71,6 +74,7 @@ class Gateway:
         self._model = model
         self._ping_seconds = ping_seconds
         self._connections = connections
+        self._capture = capture
 
     def open(self, budget: Budget, *, temperature: float, seed: int | None = None) -> Session:
         """Start a session; its address is `Session.path`.
@@ -80,7 +84,15 @@ class Gateway:
             temperature: Of every call, whatever the harness asks for.
             seed: Makes the session's sampling reproducible.
         """
-        return Session(self._engine, self._template, self._parser, budget=budget, temperature=temperature, seed=seed)
+        return Session(
+            self._engine,
+            self._template,
+            self._parser,
+            budget=budget,
+            temperature=temperature,
+            seed=seed,
+            capture=self._capture,
+        )
 
     async def serve(self, sock: socket.socket, session: Session) -> Listener:
         """Answer for `session` on a bound socket, which may live in another network namespace."""

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lego_rl.engine.protocol import Engine, EngineError, Sampling
 from lego_rl.errors import CaptureError
@@ -21,8 +20,9 @@ from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.dialects.base import Answer
 from lego_rl.gateway.exchange import Exchange
 from lego_rl.gateway.ledger import Ledger
+from lego_rl.gateway.placing import placing
+from lego_rl.gateway.settings import DEFAULT_CAPTURE, CaptureSettings
 from lego_rl.gateway.template import ChatTemplate
-from lego_rl.gateway.threads import LARGE_CHARACTERS, in_thread
 from lego_rl.gateway.tool_calls import ToolCallParser
 from lego_rl.gateway.trajectory import Trajectory
 from lego_rl.gateway.tree import Call, Position, Request, TokenTree
@@ -64,6 +64,7 @@ class Session:
         budget: What the trial may spend.
         temperature: Of every call.
         seed: Makes the trial's sampling reproducible; ``None`` leaves it to the engine.
+        capture: What stays in the policy's context, and which calls train.
 
     Attributes:
         path: ``/s/<secret>``, below which the session answers.
@@ -83,6 +84,7 @@ class Session:
         budget: Budget,
         temperature: float,
         seed: int | None,
+        capture: CaptureSettings = DEFAULT_CAPTURE,
     ) -> None:
         self.secret = secrets.token_urlsafe(32)
         self.path = f"/s/{self.secret}"
@@ -94,6 +96,8 @@ class Session:
         self._parser = parser
         self._temperature = temperature
         self._seed = seed
+        self._capture = capture
+        self._placing = placing(capture, template)
         self._tree = TokenTree()
         self._flights: dict[Call, Exchange] = {}
         self._asked: Counter[bytes] = Counter()
@@ -114,17 +118,17 @@ class Session:
         if self._fault is not None:
             raise self._fault
         self._ledger.start_clock()
-        position = self._tree.locate(request)
-        self._tree.echo(position)
-        known = position.parent.length if position.parent else 0
+        found = self._tree.locate(request)
+        self._tree.echo(found)
+        used_up = self._ledger.used_up(len(self._tree.calls))
+        if used_up is not None:
+            return self._refusal(used_up, found)
+        placed = await self._placing.place(self._tree, found, request)
+        position, context_ids = placed.position, placed.context_ids
         used_up = self._used_up(position)
         if used_up is not None:
-            return self._refusal(used_up, known)
-        context_ids = await self._render(position)
-        used_up = self._used_up(position)
-        if used_up is not None:  # by another request, while this one was rendered
-            return self._refusal(used_up, known)
-        exchange = Exchange(known + len(context_ids))
+            return self._refusal(used_up, position)
+        exchange = Exchange(position.known + len(context_ids))
         if exchange.prompt_tokens >= self.budget.context_tokens:
             self._ledger.refuse("context", self._tree.begun)
             raise ContextOverflow(exchange.prompt_tokens, self.budget.context_tokens)
@@ -146,11 +150,12 @@ class Session:
             BudgetSpent: No model call is left that it could be for, or there were too many counts.
             TemplateError: The template refuses the conversation.
         """
-        position = self._tree.locate(request)
-        if self._used_up(position) is not None or not self._ledger.may_count():
+        found = self._tree.locate(request)
+        if self._used_up(found) is not None or not self._ledger.may_count():
             self._ledger.refused["count"] += 1
             raise BudgetSpent
-        return (position.parent.length if position.parent else 0) + len(await self._render(position))
+        placed = await self._placing.place(self._tree, found, request)
+        return placed.position.known + len(placed.context_ids)
 
     def close(self) -> Trajectory:
         """End the session: abort what is in flight and build what was captured.
@@ -165,19 +170,14 @@ class Session:
             raise self._fault
         return trajectory_of(self._tree, self._ledger.budget_hit, self._ledger.refused)
 
-    async def _render(self, position: Position) -> NDArray[np.int32]:
-        if position.new_characters < LARGE_CHARACTERS:
-            return position.render(self._template)
-        return await in_thread(lambda: position.render(self._template))
-
     def _used_up(self, position: Position) -> str | None:
         """Why there may be no model call for a request; a first try that it would supersede spends nothing."""
         unanswered = sum(call.recording is None and not position.asked_by(call) for call in self._flights)
         return self._ledger.used_up(len(self._tree.calls) + unanswered)
 
-    def _refusal(self, reason: str, prompt_tokens: int) -> Exchange:
-        """Nothing is rendered, so the prompt tokens are the known ones."""
-        exchange = Exchange(prompt_tokens)
+    def _refusal(self, reason: str, position: Position) -> Exchange:
+        """The prompt may not have been rendered, so its tokens are the known ones."""
+        exchange = Exchange(position.known)
         exchange.start(asyncio.ensure_future(self._farewell(reason, exchange)), None)
         return exchange
 
@@ -208,7 +208,7 @@ class Session:
 
     async def _sample(self, call: Call, position: Position, request: Request, exchange: Exchange) -> Answer:
         prompt_ids = call.prompt_ids()
-        known = position.parent.length - 1 if position.parent else 0
+        known = max(0, position.known - 1)
         try:
             async with asyncio.timeout(self._ledger.remaining()) as limit:
                 sample = await self._engine.generate(prompt_ids, self._sampling(prompt_ids), routes_from=known)

@@ -7,30 +7,38 @@ So extending a conversation never renders, and never tokenises, what is already 
 
 For a template that renders each turn independently of the later ones this equals the one-shot rendering whenever
 the sampled ids are the tokenizer's own spelling. A template that drops reasoning from earlier turns differs in exactly
-that: the policy's turn stays in its context as it was sampled.
+that: the policy's turn stays in its context as it was sampled. Where it must not, `ChatTemplate.sheet` renders the
+whole conversation as a server without memory does, and says which turns came out of that as they were sampled.
 
 Conversations are made to fit what templates accept: system messages at the front become one, joined by a blank line;
 a system message further back becomes a user message, in its place.
 """
 
-import datetime
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import jinja2
-from jinja2 import nodes
-from jinja2.ext import Extension, loopcontrols
-from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from lego_rl.errors import TemplateError
 from lego_rl.gateway.encoding import MARK, Encoder
+from lego_rl.gateway.template_language import template_environment
 from lego_rl.messages import Json, Message, Tool
 
-_RENDER_DATE = datetime.datetime(2025, 1, 1)
-"""What ``strftime_now`` answers: a prompt must not depend on the day on which it was rendered."""
+
+@dataclass(frozen=True)
+class Sheet:
+    """A conversation rendered at once, cut at the turns that stand in it as they were sampled.
+
+    Attributes:
+        blocks: Text before, between and after those turns; each ends with the generation prompt.
+        turns: Their places in the conversation.
+    """
+
+    blocks: tuple[str, ...]
+    turns: tuple[int, ...]
 
 
 class ChatTemplate:
@@ -62,17 +70,20 @@ class ChatTemplate:
         self._encoder = encoder
         self._variables = dict(variables or {})
         try:
-            self._template = _environment().from_string(source)
+            self._template = template_environment().from_string(source)
         except jinja2.TemplateError as error:
             raise TemplateError(f"the chat template does not compile ({error})", "mend chat_template.jinja") from error
         self._stub = [{"role": "user", "content": "-"}, {"role": "assistant", "content": MARK}]
         after = self._after_stub([])
+        unasked = self._render(self._stub, None, asks=False).partition(MARK)[2]
+        self._prompt = after.removeprefix(unasked)
         token = encoder.leading_token(after)
         if token is None:
             raise TemplateError(
                 f"the chat template ends an assistant's turn with {after[:20]!r}, which is no added token",
                 "add the template's end-of-turn marker to the tokenizer as an added token",
             )
+        self._end = token
         self.end_of_turn = encoder.id_of(token)
         self.stop_token_ids = tuple(dict.fromkeys((self.end_of_turn, *extra_stops)))
         self.opens_reasoning = after.rstrip().endswith("<think>")
@@ -112,10 +123,72 @@ class ChatTemplate:
         ids = self._encoder.encode(self._after_stub(prepared))
         return ids[1:] if after == self.end_of_turn else ids
 
+    def sheet(self, messages: Sequence[Message], tools: Sequence[Tool], thoughts: Mapping[int, str]) -> Sheet:
+        """Render a whole conversation at once, and cut it at its sampled turns.
+
+        Args:
+            messages: The conversation as the harness sent it.
+            tools: Tools offered.
+            thoughts: Of each assistant's turn that was sampled, by its place: the text sampled before its content.
+                Where anything else is rendered there, because the template or the harness left the reasoning out, the
+                turn is not the sampled one any more and stays in its block.
+
+        Raises:
+            TemplateError: The template refuses the conversation, or starts no turn with an added token.
+        """
+        start = self._encoder.leading_token(self._prompt)
+        if start is None:
+            raise TemplateError(
+                f"the chat template starts an assistant's turn with {self._prompt[:20]!r}, which is no added token",
+                'set capture.reasoning = "keep"',
+            )
+        offered = [self._quote(_tool_spec(tool)) for tool in tools] or None
+        turns = sorted(thoughts)
+        while True:
+            *opened, last = self._render(self._marked(messages, turns), offered).split(MARK)
+            if len(opened) != len(turns):
+                raise _not_verbatim()
+            heads = [block.rpartition(start) for block in opened]
+            same = [
+                _squash(self._encoder.unquote(head)) == _squash(self._prompt.removeprefix(start) + thoughts[at])
+                for at, (_, _, head) in zip(turns, heads, strict=True)
+            ]
+            if all(same):
+                return Sheet((*(before + self._prompt for before, _, _ in heads), last), tuple(turns))
+            turns = [at for at, unchanged in zip(turns, same, strict=True) if unchanged]
+
+    def block_ids(self, block: str, *, after: int | None) -> list[int]:
+        """Ids of a block of a `Sheet`.
+
+        Args:
+            block: The text.
+            after: Last id of the sampled turn before it, if there is one.
+        """
+        ids = self._encoder.encode(block)
+        return ids[1:] if after == self.end_of_turn else ids
+
+    def written(self, message: Message, tools: Sequence[Tool]) -> str:
+        """The text that the template writes for an assistant's content and calls.
+
+        Raises:
+            TemplateError: The template refuses the turn.
+        """
+        turn = _message_spec(message) | {"content": MARK + message.content}
+        rendered = self._render([self._stub[0], turn], [_tool_spec(tool) for tool in tools] or None)
+        return rendered.partition(MARK)[2].partition(self._end)[0]
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of a sampled turn, without the stop token that ends it."""
         ids = token_ids[:-1] if len(token_ids) and token_ids[-1] in self.stop_token_ids else token_ids
         return self._encoder.decode(ids)
+
+    def _marked(self, messages: Sequence[Message], turns: Sequence[int]) -> list[Any]:
+        """Messages of which the given turns have a mark for their content and calls."""
+        marked = {at: replace(messages[at], content="", tool_calls=()) for at in turns}
+        prepared = self._prepare([marked.get(at, message) for at, message in enumerate(messages)])
+        for at in turns:
+            prepared[at - len(messages)]["content"] = MARK
+        return prepared
 
     def _prepare(self, messages: Sequence[Message]) -> list[Any]:
         front = next((index for index, message in enumerate(messages) if message.role != "system"), len(messages))
@@ -127,15 +200,12 @@ class ChatTemplate:
         rendered = self._render([*self._stub, *prepared], None)
         _, mark, after = rendered.partition(MARK)
         if not mark or MARK in after:
-            raise TemplateError(
-                "the chat template does not write an assistant's content once, as it is",
-                "use a template that renders every assistant turn verbatim",
-            )
+            raise _not_verbatim()
         return after
 
-    def _render(self, messages: list[Any], tools: list[Any] | None) -> str:
+    def _render(self, messages: list[Any], tools: list[Any] | None, *, asks: bool = True) -> str:
         try:
-            return self._template.render(messages=messages, tools=tools, add_generation_prompt=True, **self._variables)
+            return self._template.render(messages=messages, tools=tools, add_generation_prompt=asks, **self._variables)
         except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
             raise TemplateError(
                 f"the chat template refuses this conversation: {error}",
@@ -177,6 +247,18 @@ def _stop_ids(path: Path) -> list[int]:
     return ids
 
 
+def _not_verbatim() -> TemplateError:
+    return TemplateError(
+        "the chat template does not write an assistant's content once, as it is",
+        "use a template that renders every assistant turn verbatim",
+    )
+
+
+def _squash(text: str) -> str:
+    """Text without its white space."""
+    return "".join(text.split())
+
+
 def _demote(message: Message) -> Message:
     return Message("user", message.content) if message.role == "system" else message
 
@@ -198,37 +280,3 @@ def _message_spec(message: Message) -> dict[str, Any]:
 def _tool_spec(tool: Tool) -> dict[str, Any]:
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
     return {"type": "function", "function": function}
-
-
-class _GenerationTag(Extension):
-    """The ``{% generation %}`` block of training templates: its body, as if the tag were not there."""
-
-    tags = {"generation"}  # noqa: RUF012 - jinja2 declares it so
-
-    def parse(self, parser: Parser) -> list[nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-def _environment() -> ImmutableSandboxedEnvironment:
-    """The helpers that ``apply_chat_template`` of the transformers library gives to templates."""
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols]
-    )
-
-    def raise_exception(message: str) -> NoReturn:
-        raise jinja2.TemplateError(message)
-
-    def tojson(
-        value: Any,
-        ensure_ascii: bool = False,
-        indent: int | None = None,
-        separators: tuple[str, str] | None = None,
-        sort_keys: bool = False,
-    ) -> str:
-        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-    environment.filters["tojson"] = tojson
-    environment.globals["raise_exception"] = raise_exception
-    environment.globals["strftime_now"] = _RENDER_DATE.strftime
-    return environment

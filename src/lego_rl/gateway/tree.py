@@ -55,6 +55,8 @@ class Call:
         turn: The answer as the harness gets it; ``None`` until it is read.
         written: Whether the response was fully written.
         echoed: Whether a later request held the answer.
+        reused: Calls whose answers are part of `context_ids`.
+        digests: Of the rendered blocks of `context_ids`, where requests are placed by them.
         children: Calls that continue this one.
     """
 
@@ -67,6 +69,8 @@ class Call:
     turn: Turn | None = None
     written: bool = False
     echoed: bool = False
+    reused: "tuple[Call, ...]" = ()
+    digests: tuple[bytes, ...] = ()
     children: "list[Call]" = field(default_factory=list)
 
     def chain(self) -> "list[Call]":
@@ -89,6 +93,15 @@ class Call:
                 f"model call {self.index} was never answered", "only answered calls belong in a trajectory"
             )
         return self.recording
+
+    def answers_like(self, other: "Call", request: Request) -> bool:
+        """Whether both said the same, reasoning included."""
+        return self is other or (
+            self.turn is not None
+            and other.turn is not None
+            and self.turn.thought == other.turn.thought
+            and same_message(self.turn.message, other.turn.message, request.tools)
+        )
 
     @property
     def length(self) -> int:
@@ -115,12 +128,19 @@ class Position:
         request: Tools, lane and the messages after that answer.
         reused: Calls whose answers are among these messages, though not in this branch.
         blocks: The messages before, between and after the answers of `reused`.
+        digests: Of the same blocks rendered, where requests are placed by them.
     """
 
     parent: Call | None
     request: Request
     reused: tuple[Call, ...]
     blocks: tuple[tuple[Message, ...], ...]
+    digests: tuple[bytes, ...] = ()
+
+    @property
+    def known(self) -> int:
+        """Tokens of the prompt that the tree holds already."""
+        return self.parent.length if self.parent else 0
 
     @property
     def new_characters(self) -> int:
@@ -132,7 +152,7 @@ class Position:
 
     def asked_by(self, call: Call) -> bool:
         """Whether `call` is of the very same request."""
-        return call.parent is self.parent and _same_request(call.request, self.request)
+        return call.parent is self.parent and call.digests == self.digests and _same_request(call.request, self.request)
 
     def render(self, template: ChatTemplate) -> NDArray[np.int32]:
         """``[C]`` int32 prompt ids after the parent's answer. Reads nothing that changes, so any thread may do it.
@@ -190,9 +210,17 @@ class TokenTree:
         """Add the call of a request; `finish` and `read`, or `discard`, have to follow."""
         parent = position.parent
         prompt_length = (parent.length if parent else 0) + len(context_ids)
-        call = Call(self.begun, parent, position.request, context_ids, prompt_length)
+        call = Call(
+            self.begun,
+            parent,
+            position.request,
+            context_ids,
+            prompt_length,
+            reused=position.reused,
+            digests=position.digests,
+        )
         self.begun += 1
-        self._siblings(parent).append(call)
+        self.siblings(parent).append(call)
         return call
 
     def finish(self, call: Call, sample: Sample, prompt_ids: Sequence[int]) -> None:
@@ -213,13 +241,13 @@ class TokenTree:
 
     def discard(self, call: Call) -> None:
         """Take out a call that the engine did not answer."""
-        self._siblings(call.parent).remove(call)
+        self.siblings(call.parent).remove(call)
 
     def twins(self, call: Call) -> list[Call]:
         """Other calls of the very same request, in the order of their start."""
         return [
             other
-            for other in self._siblings(call.parent)
+            for other in self.siblings(call.parent)
             if other is not call and _same_request(other.request, call.request)
         ]
 
@@ -228,15 +256,25 @@ class TokenTree:
         """First calls of every conversation, in the order of their start."""
         return self._roots
 
-    def _siblings(self, parent: Call | None) -> list[Call]:
+    def siblings(self, parent: Call | None) -> list[Call]:
+        """Calls that continue `parent`, in the order of their start; without one, the roots."""
         return parent.children if parent else self._roots
+
+    def sampled_turns(self, request: Request) -> dict[int, Call]:
+        """The turns of a request that were sampled, by their place."""
+        found = {
+            at: self._sampled(message, request.tools)
+            for at, message in enumerate(request.messages)
+            if message.role == "assistant"
+        }
+        return {at: call for at, call in found.items() if call is not None}
 
     def _longest_match(self, request: Request) -> tuple[Call | None, int]:
         parent: Call | None = None
         used = 0
         while True:
             # The newest first: of equal answers to equal requests, the last is the one that the harness got.
-            for call in reversed(self._siblings(parent)):
+            for call in reversed(self.siblings(parent)):
                 end = used + len(call.request.messages)
                 if _continues(call, request, used, end):
                     parent, used = call, end + 1

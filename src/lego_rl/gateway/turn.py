@@ -22,10 +22,12 @@ class Turn:
     Attributes:
         message: What the policy said.
         well_formed: Whether every tool call in it could be parsed.
+        thought: The sampled text before the content: the reasoning and its tags.
     """
 
     message: Message
     well_formed: bool
+    thought: str = ""
 
 
 def read_turn(
@@ -43,7 +45,8 @@ def read_turn(
     reasoning, content = _split_reasoning(text, in_reasoning=in_reasoning)
     parsed = _parse(parser, content, tools)
     calls = tuple(ToolCall(new_id(), call.name, call.arguments) for call in parsed.calls)
-    return Turn(Message("assistant", parsed.content, calls, reasoning=reasoning), parsed.well_formed)
+    message = Message("assistant", parsed.content, calls, reasoning=reasoning)
+    return Turn(message, parsed.well_formed, text.removesuffix(content))
 
 
 def _parse(parser: ToolCallParser, content: str, tools: Sequence[Tool]) -> ParsedText:

@@ -67,6 +67,17 @@ def chat_template() -> ChatTemplate:
     return ChatTemplate(encoder(), TEMPLATE)
 
 
+STRIPPING = """{%- set ns = namespace(last=-1) %}
+{%- for message in messages %}{%- if message.role == 'user' %}{%- set ns.last = loop.index0 %}{%- endif %}{%- endfor %}
+""" + TEMPLATE.replace("if message.reasoning_content", "if message.reasoning_content and loop.index0 > ns.last")
+"""A template that drops the reasoning of turns before the last user message, as those of the Qwen3 family do."""
+
+
+@functools.cache
+def stripping_template() -> ChatTemplate:
+    return ChatTemplate(encoder(), STRIPPING)
+
+
 def spell(text: str, *, end: bool = True) -> list[int]:
     """Ids of a sampled turn in the tokenizer's own spelling, the stop token included."""
     return encoder().encode(text + TURN_END if end else text)

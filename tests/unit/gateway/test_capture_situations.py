@@ -1,4 +1,5 @@
-"""Twelve things that harnesses do to a conversation, each through every wire format on a real socket.
+"""Twelve things that harnesses do to a conversation, each through every wire format on a real socket, in both modes of
+reasoning.
 
 Per situation: every delivered token exact under its own prompt, none lost, none twice, and no more segments than real
 rewrites ask for.
@@ -8,15 +9,33 @@ from dataclasses import replace
 
 import pytest
 from capture_oracle import check_laws, check_round_trip
-from gateway_kit import BASH, START, Tape, call_text, spell, spell_oddly, tape, user
+from gateway_kit import (
+    BASH,
+    START,
+    Tape,
+    call_text,
+    chat_template,
+    spell,
+    spell_oddly,
+    stripping_template,
+    tape,
+    user,
+)
 from wires import WIRES, Served, Wire, served
 
+from lego_rl.gateway.settings import CaptureSettings
+from lego_rl.gateway.template import ChatTemplate
 from lego_rl.messages import Message
 
 TURNS = 4
 CALLS = [call_text("bash", {"command": f"cat {index}", "timeout": 5}) for index in range(9)]
 
-pytestmark = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
+MODES = [CaptureSettings(reasoning="keep"), CaptureSettings(reasoning="as_sent")]
+
+pytestmark = [
+    pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES),
+    pytest.mark.parametrize("capture", MODES, ids=[mode.reasoning for mode in MODES]),
+]
 
 
 def outputs(answer: Message) -> list[Message]:
@@ -40,21 +59,21 @@ async def finish(at: Served, engine: Tape, *, segments: int, lost: tuple[int, ..
     assert trajectory.accounting.refused == {}
 
 
-async def test_plain_loop(wire: Wire) -> None:
-    async with served(engine := tape(CALLS)) as at:
+async def test_plain_loop(wire: Wire, capture: CaptureSettings) -> None:
+    async with served(engine := tape(CALLS), capture=capture) as at:
         await turns(at, wire, START, TURNS)
         await finish(at, engine, segments=1)
 
 
-async def test_non_canonical_spelling(wire: Wire) -> None:
-    async with served(engine := tape([spell_oddly(call) for call in CALLS])) as at:
+async def test_non_canonical_spelling(wire: Wire, capture: CaptureSettings) -> None:
+    async with served(engine := tape([spell_oddly(call) for call in CALLS]), capture=capture) as at:
         await turns(at, wire, START, TURNS)
         await finish(at, engine, segments=1)
 
 
 @pytest.mark.parametrize("filled", [{}, {"background": False}], ids=["re-ordered", "defaults-filled"])
-async def test_arguments_written_again(wire: Wire, filled: dict[str, bool]) -> None:
-    async with served(engine := tape(CALLS)) as at:
+async def test_arguments_written_again(wire: Wire, capture: CaptureSettings, filled: dict[str, bool]) -> None:
+    async with served(engine := tape(CALLS), capture=capture) as at:
         messages = START
         for _ in range(TURNS):
             answer = await at.ask(wire, messages)
@@ -65,23 +84,23 @@ async def test_arguments_written_again(wire: Wire, filled: dict[str, bool]) -> N
 
 
 @pytest.mark.parametrize("back", [1, 2], ids=["before-the-last-turn", "further-back"])
-async def test_a_reminder_inside_the_history(wire: Wire, back: int) -> None:
-    async with served(engine := tape(CALLS)) as at:
+async def test_a_reminder_inside_the_history(wire: Wire, capture: CaptureSettings, back: int) -> None:
+    async with served(engine := tape(CALLS), capture=capture) as at:
         messages = await turns(at, wire, START, 3)
         place = len(messages) - 2 * back
         await turns(at, wire, [*messages[:place], user("Remember the tests."), *messages[place:]], 2)
         await finish(at, engine, segments=2)
 
 
-async def test_a_turn_dropped(wire: Wire) -> None:
-    async with served(engine := tape(CALLS)) as at:
+async def test_a_turn_dropped(wire: Wire, capture: CaptureSettings) -> None:
+    async with served(engine := tape(CALLS), capture=capture) as at:
         messages = await turns(at, wire, START, 3)
         await turns(at, wire, messages[:-4] + messages[-2:], 2)
         await finish(at, engine, segments=2)
 
 
-async def test_a_sub_agent_in_between(wire: Wire) -> None:
-    async with served(engine := tape(CALLS)) as at:
+async def test_a_sub_agent_in_between(wire: Wire, capture: CaptureSettings) -> None:
+    async with served(engine := tape(CALLS), capture=capture) as at:
         messages = await turns(at, wire, START, 2)
         sub = [Message("system", "Explore."), user("Where is it?")]
         sub = await turns(at, wire, sub, 1)
@@ -93,54 +112,63 @@ async def test_a_sub_agent_in_between(wire: Wire) -> None:
         await finish(at, engine, segments=2)
 
 
-async def test_compaction(wire: Wire) -> None:
-    async with served(engine := tape([*CALLS[:3], "The summary.", *CALLS[3:]])) as at:
+async def test_compaction(wire: Wire, capture: CaptureSettings) -> None:
+    async with served(engine := tape([*CALLS[:3], "The summary.", *CALLS[3:]]), capture=capture) as at:
         messages = await turns(at, wire, START, 3)
         summary = await at.ask(wire, [*messages, user("Summarise.")])
         await turns(at, wire, [START[0], user(f"So far: {summary.content}")], 2)
         await finish(at, engine, segments=2)
 
 
-async def test_an_answer_lost_and_asked_again(wire: Wire) -> None:
-    async with served(engine := tape(CALLS)) as at:
+async def test_an_answer_lost_and_asked_again(wire: Wire, capture: CaptureSettings) -> None:
+    async with served(engine := tape(CALLS), capture=capture) as at:
         messages = await turns(at, wire, START, 2)
         await at.ask(wire, messages)
         await turns(at, wire, messages, 2)
         await finish(at, engine, segments=1, lost=(2,))
 
 
+TEMPLATES = {"template-keeps": chat_template(), "template-strips": stripping_template()}
+
+
+@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
 @pytest.mark.parametrize("follow_up", [False, True], ids=["in-a-loop", "with-a-new-question"])
 @pytest.mark.parametrize("kept", [False, True], ids=["stripped", "echoed"])
-async def test_reasoning(wire: Wire, follow_up: bool, kept: bool) -> None:
+async def test_reasoning(
+    wire: Wire, capture: CaptureSettings, template: ChatTemplate, follow_up: bool, kept: bool
+) -> None:
     thoughts = [f"<think>\nI look at {index}.\n</think>\n\n{call}" for index, call in enumerate(CALLS)]
-    async with served(engine := tape(thoughts)) as at:
+    async with served(engine := tape(thoughts), capture=capture, template=template) as at:
         messages = START
         for index in range(TURNS):
             answer = await at.ask(wire, messages)
             assert answer.reasoning == f"I look at {index}."
+            if capture.reasoning == "as_sent":
+                assert list(engine.samples[-1].prompt_ids) == template.opening(messages, [BASH])
             echo = answer if kept else replace(answer, reasoning=None)
             messages = [*messages, echo, *outputs(answer), *([user("And now?")] if follow_up else [])]
-        await finish(at, engine, segments=1)
+        lost = not kept or (follow_up and template is stripping_template())
+        await finish(at, engine, segments=TURNS if capture.reasoning == "as_sent" and lost else 1)
 
 
-async def test_invented_turns_are_context(wire: Wire) -> None:
-    async with served(engine := tape(CALLS)) as at:
+async def test_invented_turns_are_context(wire: Wire, capture: CaptureSettings) -> None:
+    async with served(engine := tape(CALLS), capture=capture) as at:
         invented = [*START, Message("assistant", "Got it. Thanks for the context!"), user("Go on.")]
         await turns(at, wire, invented, 2)
         await finish(at, engine, segments=1)
 
 
-async def test_tool_calls_taken_out_of_a_turn(wire: Wire) -> None:
-    async with served(engine := tape([f"Look.\n{call}" for call in CALLS])) as at:
+async def test_tool_calls_taken_out_of_a_turn(wire: Wire, capture: CaptureSettings) -> None:
+    async with served(engine := tape([f"Look.\n{call}" for call in CALLS]), capture=capture) as at:
         messages = await turns(at, wire, START, 1)
         cleared = [*START, replace(messages[2], tool_calls=()), user("Go on.")]
         await turns(at, wire, cleared, 1)
         await finish(at, engine, segments=2)
 
 
-async def test_turns_kept_under_a_new_start_keep_their_spelling(wire: Wire) -> None:
+async def test_turns_kept_under_a_new_start_keep_their_spelling(wire: Wire, capture: CaptureSettings) -> None:
     odd = [spell_oddly(call) for call in CALLS]
-    async with served(engine := tape(odd)) as at:
+    async with served(engine := tape(odd), capture=capture) as at:
         messages = await turns(at, wire, START, 2)
         await turns(at, wire, [START[0], user("Another question."), *messages[2:]], 1)
         prompt = engine.samples[-1].prompt_ids
@@ -149,16 +177,16 @@ async def test_turns_kept_under_a_new_start_keep_their_spelling(wire: Wire) -> N
         await finish(at, engine, segments=2)
 
 
-async def test_of_two_equal_answers_the_newest_is_the_one_that_is_echoed(wire: Wire) -> None:
-    async with served(engine := tape(["Fine.", "Fine.", *CALLS])) as at:
+async def test_of_two_equal_answers_the_newest_is_the_one_that_is_echoed(wire: Wire, capture: CaptureSettings) -> None:
+    async with served(engine := tape(["Fine.", "Fine.", *CALLS]), capture=capture) as at:
         await at.ask(wire, START)
         answer = await at.ask(wire, START)
         await turns(at, wire, [*START, answer, user("Go on.")], 1)
         await finish(at, engine, segments=1, lost=(0,))
 
 
-async def test_other_tools_are_another_prompt(wire: Wire) -> None:
-    async with served(engine := tape([spell(call) for call in CALLS])) as at:
+async def test_other_tools_are_another_prompt(wire: Wire, capture: CaptureSettings) -> None:
+    async with served(engine := tape([spell(call) for call in CALLS]), capture=capture) as at:
         messages = await turns(at, wire, START, 2)
         answer = await at.ask(wire, messages, [BASH, replace(BASH, name="other")])
         assert answer.tool_calls

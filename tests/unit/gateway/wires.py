@@ -16,6 +16,8 @@ from lego_rl.engine.protocol import Engine
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.session import Session
+from lego_rl.gateway.settings import DEFAULT_CAPTURE, CaptureSettings
+from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.gateway.trajectory import Trajectory
 from lego_rl.messages import Json, Message, Tool, ToolCall
@@ -148,9 +150,16 @@ class Served:
 
 @contextlib.asynccontextmanager
 async def served(
-    engine: Engine, budget: Budget | None = None, *, ping_seconds: float = 3.0, seed: int | None = None
+    engine: Engine,
+    budget: Budget | None = None,
+    *,
+    ping_seconds: float = 3.0,
+    seed: int | None = None,
+    capture: CaptureSettings = DEFAULT_CAPTURE,
+    template: ChatTemplate | None = None,
 ) -> AsyncIterator[Served]:
-    gateway = Gateway(engine, chat_template(), tool_call_parser("qwen3_coder"), ping_seconds=ping_seconds)
+    parser = tool_call_parser("qwen3_coder")
+    gateway = Gateway(engine, template or chat_template(), parser, ping_seconds=ping_seconds, capture=capture)
     session = gateway.open(budget or Budget(), temperature=1.0, seed=seed)
     sock = socket.create_server(("127.0.0.1", 0))
     listener = await gateway.serve(sock, session)

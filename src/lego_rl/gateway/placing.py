@@ -1,0 +1,132 @@
+"""Where a request goes in the token tree, and which ids are new in it: one class a way to treat earlier reasoning.
+
+Invariant: whichever it is, the prompt of a call is made of context and of sampled turns, and a sampled turn is its ids,
+verbatim. They differ in which of the echoed turns still count as the sampled ones.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lego_rl.gateway.settings import CaptureSettings
+from lego_rl.gateway.template import ChatTemplate, Sheet
+from lego_rl.gateway.threads import LARGE_CHARACTERS, in_thread
+from lego_rl.gateway.tree import Call, Position, Request, TokenTree
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A request that has its place: where it stands, and the prompt ids after the parent's answer, ``[C]`` int32."""
+
+    position: Position
+    context_ids: NDArray[np.int32]
+
+
+class Placing(Protocol):
+    """Gives requests their place in a token tree."""
+
+    async def place(self, tree: TokenTree, found: Position, request: Request) -> Placed:
+        """Place a request; `found` is what its messages say.
+
+        Raises:
+            TemplateError: The template refuses the conversation.
+        """
+        ...
+
+
+def placing(settings: CaptureSettings, template: ChatTemplate) -> Placing:
+    """The way that a recipe chooses."""
+    match settings.reasoning:
+        case "keep":
+            return Keep(template)
+        case "as_sent":
+            return AsSent(template)
+
+
+class Keep:
+    """A sampled turn stays as it was sampled, reasoning included, whatever is left out of its echo.
+
+    So every echoed turn is the sampled one, and only what came after the last of them is rendered.
+    """
+
+    def __init__(self, template: ChatTemplate) -> None:
+        self._template = template
+
+    async def place(self, tree: TokenTree, found: Position, request: Request) -> Placed:
+        """See `Placing.place`."""
+        if found.new_characters < LARGE_CHARACTERS:
+            return Placed(found, found.render(self._template))
+        return Placed(found, await in_thread(lambda: found.render(self._template)))
+
+
+class AsSent:
+    """A turn of which the template or the harness left out the reasoning is context, as a plain server would see it.
+
+    What a template leaves out depends on what follows, so the whole conversation is rendered for every request, and
+    compared block by block with what earlier calls were asked. Only what is new in it is tokenised.
+    """
+
+    def __init__(self, template: ChatTemplate) -> None:
+        self._template = template
+
+    async def place(self, tree: TokenTree, found: Position, request: Request) -> Placed:
+        """See `Placing.place`."""
+        sampled = tree.sampled_turns(request)
+        thoughts = {at: call.turn.thought for at, call in sampled.items() if call.turn is not None}
+
+        def render() -> Sheet:
+            return self._template.sheet(request.messages, request.tools, thoughts)
+
+        whole = replace(found, parent=None, request=request)
+        is_large = whole.new_characters >= LARGE_CHARACTERS
+        sheet = await in_thread(render) if is_large else render()
+        position, blocks = _follow(tree, request, sheet, sampled)
+
+        def encode() -> NDArray[np.int32]:
+            return self._ids(position, blocks)
+
+        return Placed(position, await in_thread(encode) if is_large else encode())
+
+    def _ids(self, position: Position, blocks: Sequence[str]) -> NDArray[np.int32]:
+        ids: list[int] = []
+        after = None if position.parent is None else int(position.parent.answered().token_ids[-1])
+        for block, call in zip(blocks, (*position.reused, None), strict=True):
+            ids += self._template.block_ids(block, after=after)
+            if call is not None:
+                ids += call.answered().token_ids.tolist()
+                after = ids[-1]
+        return np.array(ids, np.int32)
+
+
+def _follow(
+    tree: TokenTree, request: Request, sheet: Sheet, sampled: Mapping[int, Call]
+) -> tuple[Position, Sequence[str]]:
+    """The call that the conversation continues as it is rendered, and the blocks after it."""
+    digests = tuple(hashlib.blake2b(block.encode(), digest_size=16).digest() for block in sheet.blocks)
+    echoed = [sampled[at] for at in sheet.turns]
+    parent: Call | None = None
+    used = 0
+    while True:
+        for call in reversed(tree.siblings(parent)):
+            end = used + len(call.reused)
+            if (
+                end < len(echoed)
+                and call.digests == digests[used : end + 1]
+                and call.answers_like(echoed[end], request)
+                and all(map(_same_ids, call.reused, echoed[used:end]))
+            ):
+                parent, used = call, end + 1
+                break
+        else:
+            break
+    rest = request.messages[sheet.turns[used - 1] + 1 :] if used else request.messages
+    position = Position(parent, replace(request, messages=rest), tuple(echoed[used:]), (), digests[used:])
+    return position, sheet.blocks[used:]
+
+
+def _same_ids(one: Call, other: Call) -> bool:
+    return np.array_equal(one.answered().token_ids, other.answered().token_ids)
