@@ -78,6 +78,19 @@ class Endpoint:
 
 
 @dataclass(frozen=True)
+class Conduct:
+    """What a policy has to know of a harness besides the tools that it is offered.
+
+    Attributes:
+        ends_with: Shell command that ends a run, where neither an answer without a call nor a tool does.
+        delegation: Arguments of the tool that calls a sub-agent, besides what its schema and the prompt say.
+    """
+
+    ends_with: str | None = None
+    delegation: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Launch:
     """One headless start of a harness inside a sandbox.
 

@@ -1,20 +1,15 @@
 """OpenHands SDK: the unmodified packages with a Python of their own, driven by a small program over the public API."""
 
-import hashlib
 import json
-import os
-import shutil
-import tempfile
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
-from lego_rl.errors import HarnessError
-from lego_rl.harness import bundles, packages, runtime
+from lego_rl.harness import bundles
 from lego_rl.harness.base import DEFAULT_PATH, BundleSpec, Endpoint, HarnessBundle, Launch, looser
-from lego_rl.harness.programs import run
+from lego_rl.harness.python_bundle import PythonBundle
 from lego_rl.messages import Json
 from lego_rl.settings import Settings
 
@@ -32,8 +27,13 @@ SILENCE = {
 # A model call may wait for a busy policy as long as the trial lasts; the gateway's wall clock comes first.
 _TIMEOUT_SEC = 6 * 3600
 
-COMPILE_SECONDS = 1800.0
-CHECK_SECONDS = 300.0
+_BUNDLE = PythonBundle(
+    "openhands-sdk",
+    "the OpenHands SDK",
+    VERSION,
+    check="import openhands.sdk as s, openhands.tools; print(s.__version__)",
+    env=SILENCE,
+)
 
 
 class OpenHandsOptions(Settings):
@@ -65,12 +65,11 @@ class OpenHandsSdk:
     @property
     def spec(self) -> BundleSpec:
         """See `Harness.spec`."""
-        built_from = "\n".join(("layout 4", runtime.version(), _pins()))
-        return BundleSpec(self.name, VERSION, "MIT", hashlib.sha256(built_from.encode()).hexdigest())
+        return BundleSpec(self.name, VERSION, "MIT", _BUNDLE.digest)
 
     def install(self, root: Path) -> HarnessBundle:
         """See `Harness.install`."""
-        return bundles.install(root, self.spec, _build)
+        return bundles.install(root, self.spec, _BUNDLE.build)
 
     def launch(
         self, instruction: str, endpoint: Endpoint, *, mount: str, home: str, workdir: str, path: str = DEFAULT_PATH
@@ -126,55 +125,3 @@ class OpenHandsSdk:
                 "stuck_detection": options.stuck_detection,
             },
         }
-
-
-def _pins() -> str:
-    return (resources("lego_rl.harness") / "pins" / "openhands-sdk.txt").read_text(encoding="utf-8")
-
-
-def _build(files: Path) -> None:
-    python = runtime.copy(files)
-    site_packages = files / "site-packages"
-    packages.fetch(_pins(), site_packages)
-    # Start scripts with the absolute path of the installing Python in them.
-    shutil.rmtree(site_packages / "bin", ignore_errors=True)
-    runtime.add_libraries(files)
-    _compile(python, files)
-    _check(python, files)
-
-
-def _compile(python: Path, files: Path) -> None:
-    """Write byte code that is valid whatever the time stamps: the import takes a third of the time with it.
-
-    A few files are templates for other Python versions and do not compile, which is no error.
-    """
-    command = [str(python), "-PSBm", "compileall", "-qq", "--invalidation-mode", "unchecked-hash"]
-    command += ["-s", str(files), "-p", "/opt/harness", str(files)]
-    # One process and one hash seed: byte code depends on the order of set constants and on what was compiled before.
-    environment = {**_environment(files), "PYTHONHASHSEED": "0"}
-    run(command, timeout=COMPILE_SECONDS, env=environment)
-
-
-def _check(python: Path, files: Path) -> None:
-    """Import the SDK with the bundle's Python.
-
-    Raises:
-        HarnessError: It does not start or is of another version.
-    """
-    program = (
-        "import sys; sys.path.append(sys.argv[1]); import openhands.sdk as s, openhands.tools; print(s.__version__)"
-    )
-    with tempfile.TemporaryDirectory() as home:
-        result = run(
-            [python, "-I", "-S", "-B", "-c", program, files / "site-packages"],
-            timeout=CHECK_SECONDS,
-            env={**_environment(files), "HOME": home, "PATH": os.defpath, **SILENCE},
-            cwd=home,
-        )
-    if result.returncode != 0 or result.stdout.split()[-1:] != [VERSION]:
-        said = " ".join((result.stdout + result.stderr).split())[-600:]
-        raise HarnessError(f"the OpenHands SDK {VERSION} does not start here: {said}", "report this with your Python")
-
-
-def _environment(files: Path) -> dict[str, str]:
-    return {"LD_LIBRARY_PATH": str(files / "lib")}

@@ -1,24 +1,26 @@
 """The harnesses by name. Other rooms reach an adapter through here and never ask which one it is."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lego_rl.errors import ConfigError
 from lego_rl.harness import bundles
-from lego_rl.harness.base import Harness, HarnessBundle, OptionValue
+from lego_rl.harness.base import Conduct, Harness, HarnessBundle, OptionValue
 from lego_rl.harness.claude_code import ClaudeCode, ClaudeCodeOptions
+from lego_rl.harness.mini_swe_agent import MiniSweAgent, MiniSweAgentOptions
 from lego_rl.harness.openhands_sdk import OpenHandsOptions, OpenHandsSdk
 from lego_rl.settings import Settings, nearest, validate
 
 
 @dataclass(frozen=True)
 class Registration[O: Settings]:
-    """One harness: the model of its options and the adapter that takes them."""
+    """One harness: the model of its options, the adapter that takes them, and what it asks of a policy."""
 
     options: type[O]
     adapter: Callable[[O], Harness]
+    conduct: Conduct = field(default_factory=Conduct)
 
     def make(self, values: Mapping[str, OptionValue]) -> Harness:
         """The adapter with validated options.
@@ -31,6 +33,9 @@ class Registration[O: Settings]:
 
 REGISTRY: Mapping[str, Registration[Any]] = {
     "claude-code": Registration(ClaudeCodeOptions, ClaudeCode),
+    "mini-swe-agent": Registration(
+        MiniSweAgentOptions, MiniSweAgent, Conduct(ends_with="echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT")
+    ),
     "openhands-sdk": Registration(OpenHandsOptions, OpenHandsSdk),
 }
 """Name → harness."""

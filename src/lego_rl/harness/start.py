@@ -1,0 +1,59 @@
+"""Starting a harness in a sandbox: its files are written, its program runs with the instruction and ends.
+
+Invariant: every start is the same, whoever asks for it: bundle at one place, gateway at one port, the repository as
+working directory.
+"""
+
+from lego_rl.gateway.budget import Budget
+from lego_rl.harness.base import Endpoint, Harness
+from lego_rl.sandbox.box import Completed, Sandbox
+from lego_rl.sandbox.records import Record
+from lego_rl.sandbox.rootfs import HOME
+
+PORT = 8100
+"""Where the gateway listens inside every sandbox; each has a network namespace of its own."""
+
+BUNDLE_MOUNT = "/opt/harness"
+"""Where the harness's bundle is mounted."""
+
+
+async def run_harness(
+    harness: Harness,
+    sandbox: Sandbox,
+    instruction: str,
+    *,
+    path: str,
+    budget: Budget,
+    model: str,
+    timeout_sec: float,
+) -> Completed:
+    """Run a harness to its end.
+
+    Args:
+        harness: The adapter; its bundle is mounted at `BUNDLE_MOUNT`.
+        sandbox: Where; the gateway is served on its `PORT`.
+        instruction: The task's text.
+        path: Of the session, below the gateway's address.
+        budget: The session's.
+        model: Model name to send.
+        timeout_sec: Seconds after which everything in the sandbox is killed.
+    """
+    endpoint = Endpoint(
+        base_url=f"http://127.0.0.1:{PORT}{path}",
+        model=model,
+        context_tokens=budget.context_tokens,
+        output_tokens=budget.output_tokens,
+        turns=budget.turns,
+    )
+    launch = harness.launch(
+        instruction,
+        endpoint,
+        mount=BUNDLE_MOUNT,
+        home=HOME,
+        workdir=sandbox.image.workdir,
+        path=sandbox.environment["PATH"],
+    )
+    if launch.files:
+        files = [Record(path.lstrip("/"), "file", text.encode()) for path, text in launch.files.items()]
+        await sandbox.put("/", files)
+    return await sandbox.exec(list(launch.argv), env=launch.env, stdin=launch.stdin, timeout_sec=timeout_sec)
