@@ -9,6 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from lego_rl.evaluate.heldout import EvaluateSettings
+from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.harness.base import OptionValue
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.settings import FolderPath, Settings
@@ -118,6 +119,7 @@ class Recipe(Settings):
     sandbox: SandboxSettings = SandboxSettings()
     engine: EngineSection = EngineSection()
     budget: BudgetSection = BudgetSection()
+    capture: CaptureSettings = CaptureSettings()
     rollout: RolloutSection = RolloutSection()
     train: TrainSettings = TrainSettings()
     evaluate: EvaluateSettings = EvaluateSettings()

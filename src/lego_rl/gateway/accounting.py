@@ -1,7 +1,7 @@
 """From the token tree to a `Trajectory`: fates, segments, and every sampled token accounted for."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from lego_rl.gateway.roles import roles_of
 from lego_rl.gateway.routes import OwnedRoutes, owned_routes, route_shape
@@ -11,13 +11,21 @@ from lego_rl.gateway.tree import Call, TokenTree
 from lego_rl.messages import Message
 
 
-def trajectory_of(tree: TokenTree, budget_hit: str | None, refused: Mapping[str, int]) -> Trajectory:
+def trajectory_of(
+    tree: TokenTree, budget_hit: str | None, refused: Mapping[str, int], train_roles: Collection[CallRole]
+) -> Trajectory:
     """Everything a session captured.
+
+    Args:
+        tree: Its calls.
+        budget_hit: Which budget ended it, if one did.
+        refused: Requests that were answered without a model call: reason → requests.
+        train_roles: Which calls train.
 
     Raises:
         CaptureError: Calls contradict each other.
     """
-    generations = _generations(tree)
+    generations = _generations(tree, train_roles)
     ends = [tree.calls[index] for index in last_calls(generations)]
     segments = build_segments(generations)
     return Trajectory(
@@ -29,22 +37,46 @@ def trajectory_of(tree: TokenTree, budget_hit: str | None, refused: Mapping[str,
     )
 
 
-def _generations(tree: TokenTree) -> tuple[Generation, ...]:
+def _generations(tree: TokenTree, train_roles: Collection[CallRole]) -> tuple[Generation, ...]:
     index_of = {call: index for index, call in enumerate(tree.calls)}
-    role_of = roles_of([root for root in tree.roots if root.recording])
+    role_of = roles_of([root for root in tree.roots if root.recording], tree.calls)
+    fate_of = {call: _fate(tree, call) for call in tree.calls}
+    excluded_of = _excluded(tree.calls, fate_of, role_of, train_roles)
     shape = route_shape(tree.calls)
-    unseen: dict[Call, str | None] = {}
+    in_segments = _in_segments(call for call in tree.calls if fate_of[call] == "delivered" and not excluded_of[call])
     generations = []
     for call in tree.calls:
-        fate = _fate(tree, call)
-        unseen[call] = _unseen(call, unseen)
-        excluded = unseen[call] if fate == "delivered" else None
         routes = None
-        if shape is not None and fate == "delivered" and excluded is None:
+        if shape is not None and call in in_segments:
             routes = owned_routes(call, tree.calls, shape)
         parent = None if call.parent is None else index_of[call.parent]
-        generations.append(_generation(call, parent, role_of[call.chain()[0]], fate, excluded, routes))
+        generations.append(_generation(call, parent, role_of[call], fate_of[call], excluded_of[call], routes))
     return tuple(generations)
+
+
+def _excluded(
+    calls: Sequence[Call], fates: Mapping[Call, Fate], roles: Mapping[Call, CallRole], train_roles: Collection[CallRole]
+) -> dict[Call, str | None]:
+    """Why delivered answers are not trained, those that are not."""
+    unseen: dict[Call, str | None] = {}
+    reasons: dict[Call, str | None] = {}
+    for call in calls:
+        unseen[call] = _unseen(call, unseen)
+        role = roles[call]
+        reason = unseen[call] or (None if role in train_roles else f"role_{role}")
+        reasons[call] = reason if fates[call] == "delivered" else None
+    return reasons
+
+
+def _in_segments(trained: Iterable[Call]) -> set[Call]:
+    """The calls that train, and those before them."""
+    found: set[Call] = set()
+    for call in trained:
+        each: Call | None = call
+        while each is not None and each not in found:
+            found.add(each)
+            each = each.parent
+    return found
 
 
 def _fate(tree: TokenTree, call: Call) -> Fate:
@@ -78,6 +110,7 @@ def _generation(
         role=role,
         fate=fate,
         parsed=call.turn is not None and call.turn.well_formed,
+        calls_tools=call.turn is not None and bool(call.turn.message.tool_calls),
         excluded=excluded,
         routes=None if routes is None else routes.rows,
         routes_recorded=0 if routes is None else routes.recorded,
@@ -110,6 +143,7 @@ def _account(
         trainable_tokens=sum(int(segment.loss_mask.sum()) for segment in segments),
         excluded=dict(excluded),
         tool_parse_faults=sum(not generation.parsed for generation in generations),
+        tool_calls=sum(generation.calls_tools for generation in generations),
         budget_hit=budget_hit,
         refused=dict(refused),
     )

@@ -4,24 +4,34 @@ Rule: a call that continues another has its role. The main conversation is the f
 the first. One that speaks from the same lane with the same tools and system prompt is main too (a fresh start after a
 compaction); with other tools, another prompt or another lane it is a sub-agent's. One without tools, beside a main one
 that has some, is a title if it began before the main conversation's second call, else a compaction.
+
+A harness may also ask for a compaction in the main conversation itself. That call is told by what becomes of it: it
+calls no tool, nothing continues it, and the next main call that begins finds most of it in what it is told.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from lego_rl.gateway.trajectory import CallRole
 from lego_rl.gateway.tree import Call, Request
 
 
-def roles_of(roots: Sequence[Call]) -> dict[Call, CallRole]:
-    """The role of every conversation, by its first call.
+def roles_of(roots: Sequence[Call], calls: Sequence[Call]) -> dict[Call, CallRole]:
+    """The role of every call.
 
     Args:
         roots: First calls, in the order of their start.
+        calls: All of them, in the order of their start.
     """
     if not roots:
         return {}
     main = next((root for root in roots if root.request.tools), roots[0])
-    return {root: _role(root, main) for root in roots}
+    by_root = {root: _role(root, main) for root in roots}
+    roles: dict[Call, CallRole] = {}
+    for call in calls:
+        roles[call] = by_root[call] if call.parent is None else roles[call.parent]
+    spoken = [call for call in calls if roles[call] == "main"]
+    return roles | {call: "compaction" for call, following in pairwise(spoken) if _told(call, following)}
 
 
 def _role(root: Call, main: Call) -> CallRole:
@@ -43,3 +53,12 @@ def _speaks_like(request: Request, main: Request) -> bool:
 
 def _system(request: Request) -> list[str]:
     return [message.content for message in request.messages if message.role == "system"]
+
+
+def _told(call: Call, following: Call) -> bool:
+    """Whether most of a call's answer, by lines, is in what `following` is told, in the harness's name."""
+    if call.turn is None or call.turn.message.tool_calls or call.children:
+        return False
+    lines = [line for line in map(str.strip, call.turn.message.content.splitlines()) if line]
+    told = "\n".join(m.content for m in following.request.messages if m.role in ("system", "user"))
+    return bool(lines) and 2 * sum(len(line) for line in lines if line in told) >= sum(map(len, lines))

@@ -2,8 +2,8 @@
 
 Rule: a segment is a chain from a first call to a delivered call without delivered continuations. A call that lies on
 several chains is trained in the first one (chains of the main conversation come first, then the older last call) and is
-context in the others. Superseded and abandoned calls are in no segment. Nor are excluded ones: a segment ends before
-the first prompt that could not be represented, and a chain with nothing left to train has no segment.
+context in the others. Superseded and abandoned calls are in no segment. Nor are excluded ones, but as the
+context of a call that trains: a segment ends with the last such call, and a chain without one has no segment.
 """
 
 from collections.abc import Sequence
@@ -48,10 +48,11 @@ def _segment_calls(generations: Sequence[Generation]) -> dict[int, list[tuple[in
     trained: set[int] = set()
     segments = {}
     for end in _ends(generations):
-        chain = [index for index in chain_of(generations, end) if generations[index].excluded is None]
-        if not trained.issuperset(chain):
-            segments[end] = [(index, index not in trained) for index in chain]
-            trained.update(chain)
+        chain = chain_of(generations, end)
+        new = [index for index in chain if generations[index].excluded is None and index not in trained]
+        if new:
+            segments[end] = [(index, index in new) for index in chain[: chain.index(new[-1]) + 1]]
+            trained.update(new)
     return segments
 
 

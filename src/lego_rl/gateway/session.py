@@ -24,6 +24,7 @@ from lego_rl.gateway.placing import placing
 from lego_rl.gateway.settings import DEFAULT_CAPTURE, CaptureSettings
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import ToolCallParser
+from lego_rl.gateway.tool_calls.text import TextParser
 from lego_rl.gateway.trajectory import Trajectory
 from lego_rl.gateway.tree import Call, Position, Request, TokenTree
 from lego_rl.gateway.turn import read_turn
@@ -168,7 +169,7 @@ class Session:
             exchange.abort()
         if isinstance(self._fault, CaptureError):
             raise self._fault
-        return trajectory_of(self._tree, self._ledger.budget_hit, self._ledger.refused)
+        return trajectory_of(self._tree, self._ledger.budget_hit, self._ledger.refused, self._capture.train_roles)
 
     def _used_up(self, position: Position) -> str | None:
         """Why there may be no model call for a request; a first try that it would supersede spends nothing."""
@@ -220,7 +221,7 @@ class Session:
         self._tree.finish(call, sample, prompt_ids)
         turn = read_turn(
             self._template.decode(sample.token_ids),
-            self._parser,
+            self._parser if request.tool_choice != "none" else TextParser(),
             request.tools,
             self._new_tool_call_id,
             in_reasoning=self._template.opens_reasoning,

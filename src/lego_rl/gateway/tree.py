@@ -10,6 +10,7 @@ trial costs memory in proportion to its tokens, however often its history was se
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,11 @@ _ITEM_CHARACTERS = 64
 """What a message, a call or a tool costs to render, in characters, however empty it is."""
 
 
+type ToolChoice = Literal["auto", "required", "none"]
+"""What a harness allows: calls, or text only. ``required`` is taken note of and not enforced: nothing is ever forced on
+the policy, for what is trained on has to be what it would have sampled."""
+
+
 @dataclass(frozen=True)
 class Request:
     """What a call is asked with, whatever the dialect.
@@ -34,11 +40,13 @@ class Request:
         messages: The whole conversation.
         tools: Tools offered.
         lane: Who asks, where the harness says so (an agent's id); equal requests of two lanes are not retries.
+        tool_choice: Whether calls are allowed. It changes no prompt, only how the answer is read.
     """
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...]
     lane: str = ""
+    tool_choice: ToolChoice = "auto"
 
 
 @dataclass(eq=False)
@@ -330,8 +338,10 @@ def _continues(call: Call, request: Request, start: int, end: int) -> bool:
 
 
 def _same_request(known: Request, sent: Request) -> bool:
-    return (known.lane, known.tools) == (sent.lane, sent.tools) and _same_messages(
-        known.messages, sent.messages, sent.tools
+    return (
+        (known.lane, known.tool_choice) == (sent.lane, sent.tool_choice)
+        and known.tools == sent.tools
+        and _same_messages(known.messages, sent.messages, sent.tools)
     )
 
 

@@ -13,14 +13,18 @@ from lego_rl.gateway.store import load_segments, read_trajectory, write_trajecto
 from lego_rl.gateway.trajectory import Segment, Trajectory
 
 
-def check_laws(trajectory: Trajectory, samples: Sequence[Sample], delivered: set[str]) -> None:
+def check_laws(
+    trajectory: Trajectory, samples: Sequence[Sample], delivered: set[str], trains: set[str] | None = None
+) -> None:
     """Laws 1 to 4 and full routes.
 
     Args:
         trajectory: What the gateway captured.
         samples: Every answer of the engine, in the order of the calls' start.
-        delivered: Calls whose answer has to be trained.
+        delivered: Calls whose answer was delivered.
+        trains: Those of them that have to be trained; all, if not given.
     """
+    trains = delivered if trains is None else trains
     by_call = {sample.call_id: sample for sample in samples}
     assert [each.call_id for each in trajectory.generations] == [sample.call_id for sample in samples]
     assert {each.call_id for each in trajectory.generations if each.fate == "delivered"} == delivered
@@ -35,11 +39,12 @@ def check_laws(trajectory: Trajectory, samples: Sequence[Sample], delivered: set
         assert segment.route_coverage == 1.0
         assert segment.routes is not None
         assert np.array_equal(segment.routes, synthetic_routes(segment.token_ids[:-1].tolist(), ROUTES))
-    assert trained == {(call, at) for call in delivered for at in range(len(by_call[call].token_ids))}
+    assert trained == {(call, at) for call in trains for at in range(len(by_call[call].token_ids))}
     accounting = trajectory.accounting
     assert accounting.calls == len(samples)
     assert accounting.sampled_tokens == sum(len(sample.token_ids) for sample in samples)
-    assert accounting.trainable_tokens == accounting.delivered_tokens == len(trained)
+    assert accounting.delivered_tokens == sum(len(by_call[call].token_ids) for call in delivered)
+    assert accounting.trainable_tokens == len(trained)
     assert sum(accounting.excluded.values()) == accounting.sampled_tokens - accounting.trainable_tokens
 
 

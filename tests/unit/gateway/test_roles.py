@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from capture_oracle import check_laws
+from capture_oracle import check_laws, check_round_trip
 from gateway_kit import BASH, CALL, START, tape, user
 from wires import AnthropicWire, served
 
+from lego_rl.gateway.settings import CaptureSettings
+from lego_rl.gateway.trajectory import CallRole
 from lego_rl.messages import Message, Tool
 
 WIRE = AnthropicWire()
@@ -23,7 +25,12 @@ async def roles(*requests: tuple[list[Message], tuple[Tool, ...]]) -> list[str]:
             if main:
                 echo += [answer, Message("tool", "ok", tool_call_id=answer.tool_calls[0].id)]
         trajectory = await at.close()
-    check_laws(trajectory, engine.samples, {sample.call_id for sample in engine.samples})
+    trained = {
+        sample.call_id
+        for sample, generation in zip(engine.samples, trajectory.generations, strict=True)
+        if generation.role != "title"
+    }
+    check_laws(trajectory, engine.samples, {sample.call_id for sample in engine.samples}, trained)
     first = trajectory.generations[0].role
     assert trajectory.conversations[0][:2] == tuple(START) or first != "main"
     return [generation.role for generation in trajectory.generations]
@@ -50,3 +57,56 @@ FRESH = ([START[0], user("So far: much.")], (BASH,))
 )
 async def test_roles(requests: list[tuple[list[Message], tuple[Tool, ...]]], expected: list[str]) -> None:
     assert await roles(*requests) == expected
+
+
+SUMMARY = "The bug is in add().\nNothing is changed yet.\nNext: run the tests."
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (SUMMARY, "compaction"),
+        ("Summary:\n- The bug is in add().\n- Nothing is changed yet.", "compaction"),
+        ("The bug is in add().", "main"),
+        ("Another question.", "main"),
+    ],
+    ids=["whole", "written-again", "a-line-of-it", "nothing-of-it"],
+)
+async def test_a_compaction_in_the_main_conversation_is_told_by_what_becomes_of_it(told: str, expected: str) -> None:
+    engine = tape([CALL, SUMMARY, CALL, "Done."])
+    async with served(engine) as at:
+        answer = await at.ask(WIRE, START)
+        result = Message("tool", "out", tool_call_id=answer.tool_calls[0].id)
+        await at.ask(WIRE, [*START, answer, result, user("Sum up what happened.")])
+        fresh = [START[0], user(f"Go on. {told}")]
+        answer = await at.ask(WIRE, fresh)
+        await at.ask(WIRE, [*fresh, answer, Message("tool", "out", tool_call_id=answer.tool_calls[0].id)])
+        trajectory = await at.close()
+    assert [generation.role for generation in trajectory.generations] == ["main", expected, "main", "main"]
+    check_laws(trajectory, engine.samples, {sample.call_id for sample in engine.samples})
+
+
+EVERY: tuple[CallRole, ...] = ("main", "subagent", "compaction", "title")
+
+
+@pytest.mark.parametrize("roles", [(), *((role,) for role in EVERY), EVERY[:3], EVERY[1:]], ids="-".join)
+async def test_the_recipe_says_which_roles_train_and_the_others_are_counted(roles: tuple[CallRole, ...]) -> None:
+    engine = tape([CALL, CALL, CALL, CALL, "A title.", SUMMARY, CALL])
+    async with served(engine, capture=CaptureSettings(train_roles=roles)) as at:
+        await at.ask(WIRE, *ASK_TITLE)
+        messages = list(START)
+        for _ in range(2):
+            answer = await at.ask(WIRE, messages)
+            messages += [answer, Message("tool", "out", tool_call_id=answer.tool_calls[0].id)]
+        await at.ask(WIRE, *SUB)
+        await at.ask(WIRE, [Message("system", "Sum up."), *messages[1:2]], ())
+        await at.ask(WIRE, [*messages, user("Sum up what happened.")])
+        await at.ask(WIRE, [START[0], user(SUMMARY)])
+        trajectory = await at.close()
+    check_round_trip(trajectory)
+    found = [generation.role for generation in trajectory.generations]
+    assert found == ["title", "main", "main", "subagent", "compaction", "compaction", "main"]
+    everything = {sample.call_id for sample in engine.samples}
+    chosen = {s.call_id for s, role in zip(engine.samples, found, strict=True) if role in roles}
+    check_laws(trajectory, engine.samples, everything, chosen)
+    assert set(trajectory.accounting.excluded) == {f"role_{role}" for role in found if role not in roles}
