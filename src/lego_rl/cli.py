@@ -112,6 +112,21 @@ def harness_verify(name: Annotated[str, typer.Argument(help="Registry name.")]) 
     command.verify(name)
 
 
+@harness_app.command("test")
+def harness_test(
+    name: Annotated[str, typer.Argument(help="Registry name.")],
+    only: Annotated[list[str], typer.Option("--only", metavar="SITUATION", help="Only this situation.")] = [],  # noqa: B006
+    options: Annotated[
+        list[str], typer.Option("--set", metavar="OPTION=VALUE", help="An option of the harness, such as bare=true.")
+    ] = [],  # noqa: B006
+    at_once: Annotated[int, typer.Option(min=1, help="Situations at a time.")] = 2,
+) -> None:
+    """Put an installed harness through every situation that capture has to survive, and print which laws held."""
+    from lego_rl.commands import harness as command
+
+    command.test(name, only, options, at_once)
+
+
 @tasks_app.command("build")
 def tasks_build(
     out: Annotated[Path, typer.Option(help="Folder for the Harbor task directories.")],

@@ -10,7 +10,19 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "lego_rl"
 LOW = {"tasks", "sandbox", "harness", "gateway", "engine"}
-HIGH = {"rollout", "train", "cluster", "evaluate", "analysis", "dashboard", "report", "config", "cli", "commands"}
+HIGH = {
+    "rollout",
+    "train",
+    "cluster",
+    "evaluate",
+    "analysis",
+    "dashboard",
+    "report",
+    "config",
+    "cli",
+    "commands",
+    "conformance",
+}
 MAY_IMPORT_TORCH = ("engine/embedded", "train/")
 
 
@@ -50,6 +62,7 @@ MUST_NOT_KNOW = {
     "evaluate": {"train"},
     "report": {"train"},
     "train": {"sandbox", "harness", "gateway.server", "gateway.dialects"},
+    "conformance": {"rollout", "train", "config"},
 }
 
 

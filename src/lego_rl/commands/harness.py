@@ -1,9 +1,17 @@
-"""``lego-rl harness``: install, list and verify the harness bundles."""
+"""``lego-rl harness``: install, list, verify and try the harness bundles."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
+from lego_rl.config.load import plain
+from lego_rl.conformance.situations import SITUATIONS, Situation
+from lego_rl.conformance.trial import LAWS, Bench, Report, try_all
+from lego_rl.errors import ConfigError, HarnessError
 from lego_rl.harness import registry
+from lego_rl.settings import nearest
 
 
 def install(name: str) -> None:
@@ -46,6 +54,59 @@ def show() -> None:
                 state = "installed" if version == pinned else "installed, no longer pinned"
                 table.add_row(name, version, _megabytes(bundle.size_bytes), bundle.hash[:12], bundle.licence, state)
     Console().print(table)
+
+
+def test(name: str, only: Sequence[str], overrides: Iterable[str], at_once: int) -> None:
+    """Put an installed harness through every situation and say which laws held.
+
+    Args:
+        name: Registry name.
+        only: Names of situations; all of them if empty.
+        overrides: ``option=value`` strings, as ``[harness.options]`` of a recipe would have them.
+        at_once: Situations at a time.
+
+    Raises:
+        ConfigError: A name or an option is unknown.
+        HarnessError: The harness is not installed, or a law did not hold.
+        SandboxError: This machine cannot isolate a harness.
+    """
+    console = Console()
+    chosen = _situations(only)
+    bench = Bench.prepare(name, plain(overrides))
+    with console.status(f"{name} {bench.bundle.version}: {len(chosen)} situations"):
+        reports = asyncio.run(try_all(bench, chosen, at_once=at_once))
+    console.print(f"{name} {bench.bundle.version} · sha256 {bench.bundle.hash[:12]}")
+    console.print(_laws(reports))
+    broken = [report for report in reports if not report.held]
+    for report in broken:
+        for law, wrong in report.broken.items():
+            console.print(f"{report.situation.name}: {law}: {wrong}", markup=False, highlight=False)
+    if broken:
+        names = ", ".join(report.situation.name for report in broken)
+        raise HarnessError(
+            f"{name} broke a law in {len(broken)} of {len(reports)} situations: {names}",
+            "docs/harnesses.md says what each law means; do not train on this harness before it holds",
+        )
+
+
+def _situations(only: Sequence[str]) -> list[Situation]:
+    known = {situation.name: situation for situation in SITUATIONS}
+    for name in only:
+        if name not in known:
+            raise ConfigError(f"there is no situation {name!r}", nearest(name, known))
+    return [known[name] for name in only or known]
+
+
+def _laws(reports: Iterable[Report]) -> Table:
+    table = Table("situation", *LAWS, "calls", "segments", "seconds", box=None, pad_edge=False)
+    for report in reports:
+        if report.missing:
+            table.add_row(report.situation.name, *["-"] * len(LAWS), f"has no {report.missing}", "", "")
+            continue
+        marks = ["no" if law in report.broken else "yes" for law in LAWS]
+        calls = ", ".join(f"{count} {role}" for role, count in report.roles.items())
+        table.add_row(report.situation.name, *marks, calls, str(report.segments), f"{report.seconds:.1f}")
+    return table
 
 
 def _megabytes(size: int) -> str:

@@ -40,6 +40,18 @@ def read[M: BaseModel](model: type[M], path: Path, overrides: Iterable[str] = ()
     return validate(model, raw, guide="docs/recipes.md")
 
 
+def plain(overrides: Iterable[str]) -> dict[str, Any]:
+    """What ``key=value`` strings say, not validated; the value is TOML (a bare word is a string).
+
+    Raises:
+        ConfigError: One is not of that form.
+    """
+    raw: dict[str, Any] = {}
+    for override in overrides:
+        _apply(raw, override)
+    return raw
+
+
 def dump(recipe: BaseModel) -> str:
     """The resolved recipe as TOML; unset optional values are left out."""
     return tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))

@@ -5,7 +5,7 @@ working directory.
 """
 
 from lego_rl.gateway.budget import Budget
-from lego_rl.harness.base import Endpoint, Harness
+from lego_rl.harness.base import Endpoint, Harness, Launch
 from lego_rl.sandbox.box import Completed, Sandbox
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.rootfs import HOME
@@ -17,29 +17,25 @@ BUNDLE_MOUNT = "/opt/harness"
 """Where the harness's bundle is mounted."""
 
 
-async def run_harness(
-    harness: Harness,
-    sandbox: Sandbox,
-    instruction: str,
-    *,
-    path: str,
-    budget: Budget,
-    model: str,
-    timeout_sec: float,
-) -> Completed:
-    """Run a harness to its end.
+async def place(
+    harness: Harness, sandbox: Sandbox, instruction: str, *, session: str, budget: Budget, model: str
+) -> Launch:
+    """Make a harness ready to be started: describe the start and write its files.
 
     Args:
         harness: The adapter; its bundle is mounted at `BUNDLE_MOUNT`.
         sandbox: Where; the gateway is served on its `PORT`.
         instruction: The task's text.
-        path: Of the session, below the gateway's address.
+        session: Path of the session, below the gateway's address.
         budget: The session's.
         model: Model name to send.
-        timeout_sec: Seconds after which everything in the sandbox is killed.
+
+    Raises:
+        TransferError: A file cannot be written.
+        SandboxError: The sandbox died.
     """
     endpoint = Endpoint(
-        base_url=f"http://127.0.0.1:{PORT}{path}",
+        base_url=f"http://127.0.0.1:{PORT}{session}",
         model=model,
         context_tokens=budget.context_tokens,
         output_tokens=budget.output_tokens,
@@ -56,4 +52,9 @@ async def run_harness(
     if launch.files:
         files = [Record(path.lstrip("/"), "file", text.encode()) for path, text in launch.files.items()]
         await sandbox.put("/", files)
+    return launch
+
+
+async def start(launch: Launch, sandbox: Sandbox, *, timeout_sec: float) -> Completed:
+    """Run what `place` made ready to its end; when the time is up, everything in the sandbox is killed."""
     return await sandbox.exec(list(launch.argv), env=launch.env, stdin=launch.stdin, timeout_sec=timeout_sec)

@@ -17,19 +17,12 @@ from lego_rl.errors import CaptureError, SandboxError
 from lego_rl.gateway.server import Gateway, Listener
 from lego_rl.gateway.session import Session
 from lego_rl.gateway.trajectory import Trajectory
-from lego_rl.harness.base import Endpoint, Harness, HarnessBundle
+from lego_rl.harness.base import Harness, HarnessBundle
+from lego_rl.harness.start import PORT, place, start
 from lego_rl.rollout.live_registry import reach
 from lego_rl.sandbox.box import Completed
 from lego_rl.sandbox.environment import BubblewrapEnvironment
 from lego_rl.sandbox.limits import LimitReport
-from lego_rl.sandbox.records import Record
-from lego_rl.sandbox.rootfs import HOME
-
-PORT = 8100
-"""Where the gateway listens inside every sandbox; each has a network namespace of its own."""
-
-BUNDLE_MOUNT = "/opt/harness"
-"""Where the harness's bundle is mounted."""
 
 AROUND_THE_SESSION_SECONDS = 15.0
 """How much longer than its session a harness may live: the gateway's clock starts with the first request, and once it
@@ -141,32 +134,12 @@ class HarnessAgent(BaseAgent):  # type: ignore[misc]  # Harbor has no types
 
     async def _launch(self, instruction: str, environment: BubblewrapEnvironment) -> None:
         live = self._live
-        budget = live.session.budget
-        endpoint = Endpoint(
-            base_url=f"http://127.0.0.1:{PORT}{live.session.path}",
-            model=live.model,
-            context_tokens=budget.context_tokens,
-            output_tokens=budget.output_tokens,
-            turns=budget.turns,
+        sandbox, session = environment.sandbox, live.session
+        launch = await place(
+            live.harness, sandbox, instruction, session=session.path, budget=session.budget, model=live.model
         )
-        launch = live.harness.launch(
-            instruction,
-            endpoint,
-            mount=BUNDLE_MOUNT,
-            home=HOME,
-            workdir=environment.image.workdir,
-            path=environment.sandbox.environment["PATH"],
-        )
-        if launch.files:
-            files = [Record(path.lstrip("/"), "file", text.encode()) for path, text in launch.files.items()]
-            await environment.sandbox.put("/", files)
         live.began = True
-        live.completed = await environment.sandbox.exec(
-            list(launch.argv),
-            env=launch.env,
-            stdin=launch.stdin,
-            timeout_sec=live.process_sec,
-        )
+        live.completed = await start(launch, sandbox, timeout_sec=live.process_sec)
 
 
 def _bubblewrap(environment: BaseEnvironment) -> BubblewrapEnvironment:

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from lego_rl import errors
 from lego_rl.errors import LegoError
-from lego_rl.rollout.agent import BUNDLE_MOUNT
+from lego_rl.harness.start import BUNDLE_MOUNT
 from lego_rl.rollout.spec import Grading, TrialSpec
 from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
 from lego_rl.sandbox.grading import GradingStartError

@@ -1,0 +1,146 @@
+"""A policy that does a small job in any harness.
+
+Invariant: it knows what its prompt says and nothing else: which tools it is offered, and how far the job is. So a
+request that is sent again gets the same answer, and a harness that forgets is told again. Only what may happen once
+(a malformed call, a sub-agent) is remembered.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lego_rl.conformance.toolbox import Toolbox
+from lego_rl.engine.protocol import Sampling
+from lego_rl.engine.scripted import Reply
+from lego_rl.gateway.encoding import Encoder
+from lego_rl.gateway.template import ChatTemplate
+from lego_rl.harness.base import Conduct
+
+FILE = "shop/price.rule"
+MISSION = f"In {FILE} the fee has to be added to the cost"
+INSTRUCTION = f"{MISSION}, but it is subtracted. Mend it.\n"
+MENDED = "total = cost + fee"
+PROBE = "Find out what day it is in the sandbox"
+MALFORMED = "<tool_call>\n<function=look\nsomewhere"
+
+type Step = Shell | Literal["malformed", "unknown tool", "subagent"]
+"""A command, or something that is said once."""
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A command that is given until its output is in the prompt."""
+
+    command: str
+
+
+FIX = (
+    Shell("grep -rn total ."),
+    Shell(f"cat {FILE}"),
+    Shell(f"sed -i 's/cost - fee/cost + fee/' {FILE}"),
+    Shell(f"cat {FILE}"),
+)
+"""The job in four commands; the fifth turn ends it."""
+
+type Interference = Callable[[int], Awaitable[None]]
+"""Is told the number of each model call, from 1 on, before it is answered; it may wait or raise an `EngineError`."""
+
+
+async def no_interference(_: int) -> None:
+    """Every call is answered at once."""
+
+
+@dataclass
+class Policy:
+    """A script for a `ScriptedEngine`.
+
+    Attributes:
+        template: Of the policy.
+        encoder: Its tokenizer.
+        conduct: What the harness asks of a policy besides its tools.
+        steps: The job.
+        interfere: What happens to the engine.
+        summary_due: Set by whoever refused a request for its length: the next answer is a summary.
+        lacks: What the harness has no tool for.
+    """
+
+    template: ChatTemplate
+    encoder: Encoder
+    conduct: Conduct
+    steps: Sequence[Step] = FIX
+    interfere: Interference = no_interference
+    summary_due: bool = False
+    lacks: set[str] = field(default_factory=set)
+    _calls: int = 0
+    _said: set[int] = field(default_factory=set)
+
+    async def __call__(self, prompt: tuple[int, ...], sampling: Sampling) -> Reply:
+        """Answer a prompt."""
+        self._calls += 1
+        await self.interfere(self._calls)
+        text = self.template.decode(prompt)
+        return Reply(self._spell(self._answer(text, Toolbox.read(text)), oddly=_done(2) not in text))
+
+    def _answer(self, text: str, tools: Toolbox) -> str:
+        if not tools.tools or self.summary_due:  # a title, or a summary of what was
+            self.summary_due = False
+            done = [_done(index) for index in range(len(self.steps)) if _done(index) in text]
+            return " ".join([f"{MISSION}.", *done])
+        if PROBE in text and MISSION not in text:
+            return self._probe(text, tools)
+        for index, step in enumerate(self.steps):
+            if isinstance(step, Shell):
+                if _done(index) not in text:
+                    return self._shell(index, step, tools)
+            elif index not in self._said:
+                self._said.add(index)
+                said = self._once(step, tools)
+                if said:
+                    return said
+        return self._end(tools)
+
+    def _shell(self, index: int, step: Shell, tools: Toolbox) -> str:
+        call = tools.shell(_with_mark(step.command, index))
+        if call is None:
+            self.lacks.add("shell")
+            return self._end(tools)
+        before = ("I look for it.\n", "<think>\nIt may be there.\n</think>\n\n", "", "")[index % 4]
+        return before + call
+
+    def _once(self, step: str, tools: Toolbox) -> str:
+        match step:
+            case "malformed":
+                return MALFORMED
+            case "unknown tool":
+                return tools.call("no_such_tool", {"where": "somewhere"})
+            case _:
+                call = tools.delegation(f"{PROBE}.", self.conduct.delegation)
+                if call is None:
+                    self.lacks.add("subagent")
+                return call or ""
+
+    def _probe(self, text: str, tools: Toolbox) -> str:
+        mark = len(self.steps)
+        call = tools.shell(_with_mark("date", mark)) if _done(mark) not in text else None
+        return call or self._end(tools)
+
+    def _end(self, tools: Toolbox) -> str:
+        if self.conduct.ends_with is not None:
+            return tools.shell(self.conduct.ends_with) or "Done."
+        return tools.finish("Done.") or "Done."
+
+    def _spell(self, text: str, *, oddly: bool) -> list[int]:
+        """Ids of a turn; `oddly` in a spelling of the policy's own that no tokenizer would choose."""
+        pieces = list(text) if oddly else [text]
+        ids = [token for piece in pieces for token in self.encoder.encode(piece)]
+        return [*ids, self.template.end_of_turn]
+
+
+def _done(index: int) -> str:
+    """What the output of a step says."""
+    return f"step-{index + 1}-done"
+
+
+def _with_mark(command: str, index: int) -> str:
+    """A command whose output says that it was run, which the command itself does not."""
+    return f"{command}; echo step-$(({index} + 1))-done"

@@ -1,0 +1,146 @@
+"""What a harness is put through, and what has to come of it.
+
+Each situation is one run of the harness with a policy that plays a part, and what goes wrong around it. The laws of
+`lego_rl.conformance.laws` hold in all of them; `Situation.outcome` says what else this one must show.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lego_rl.conformance.policy import FIX, Interference, Shell, Step, no_interference
+from lego_rl.conformance.wire import Fault
+from lego_rl.engine.protocol import EngineError
+from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.trajectory import Trajectory
+
+ROOMY = Budget(turns=30, context_tokens=1_000_000, output_tokens=4_000, wall_clock_sec=240.0)
+"""A budget that no situation reaches by itself."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What came of a run.
+
+    Attributes:
+        trajectory: What was captured.
+        mended: Whether the job was done.
+        requests: Requests for completions that reached the wire.
+    """
+
+    trajectory: Trajectory
+    mended: bool
+    requests: int
+
+    def refused(self, reason: str) -> int:
+        """Requests that were answered without a model call, for a reason."""
+        return self.trajectory.accounting.refused.get(reason, 0)
+
+    def roles(self) -> set[str]:
+        """What the calls were for."""
+        return {call.role for call in self.trajectory.generations}
+
+
+type Outcome = Callable[[Seen], str]
+"""What is missing of what a situation must show; empty if nothing is."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One situation.
+
+    Attributes:
+        name: Short, for a table.
+        about: One line for people.
+        outcome: What must come of it besides the laws.
+        steps: The policy's job.
+        budget: Of the session; ``context_tokens`` 0 stands for a little more than the first prompt of a plain fix.
+        faults: What goes wrong on the wire: number of a request → fault.
+        interfere: What goes wrong with the engine; made anew for each run.
+        unseen: Fates that tokens may have, as the harness never saw them.
+        needs: Tool without which the situation cannot be had.
+    """
+
+    name: str
+    about: str
+    outcome: Outcome
+    steps: Sequence[Step] = FIX
+    budget: Budget = ROOMY
+    faults: Mapping[int, Fault] = field(default_factory=dict)
+    interfere: Interference = no_interference
+    unseen: frozenset[str] = frozenset()
+    needs: str | None = None
+
+
+def _mended(seen: Seen) -> str:
+    return "" if seen.mended else "the job was not done"
+
+
+def _plain(seen: Seen) -> str:
+    main = [call for call in seen.trajectory.generations if call.role == "main"]
+    if len(main) != len(FIX) + 1:
+        return f"the main conversation has {len(main)} calls, not {len(FIX) + 1}"
+    return _mended(seen)
+
+
+def _parse_fault(seen: Seen) -> str:
+    return "" if seen.trajectory.accounting.tool_parse_faults else "the malformed call is not counted"
+
+
+def _recovered(seen: Seen) -> str:
+    return _mended(seen) if seen.refused("engine_error") else "no request was refused for the engine's failure"
+
+
+def _unseen_answer(seen: Seen) -> str:
+    untrained = sum(call.fate in ("superseded", "abandoned") for call in seen.trajectory.generations)
+    return _mended(seen) if untrained else "the answer that was never seen counts as delivered"
+
+
+def _sub_agent(seen: Seen) -> str:
+    return _mended(seen) if "subagent" in seen.roles() else "no call counts as a sub-agent's"
+
+
+def _few_turns(seen: Seen) -> str:
+    accounting = seen.trajectory.accounting
+    if accounting.calls != 2 or accounting.budget_hit != "turns":
+        return f"{accounting.calls} calls, budget hit: {accounting.budget_hit}"
+    return ""
+
+
+def _full_context(seen: Seen) -> str:
+    return "" if seen.refused("context") else "no request was refused for its length"
+
+
+def _clock(seen: Seen) -> str:
+    hit = seen.trajectory.accounting.budget_hit
+    return "" if hit == "wall_clock" else f"budget hit: {hit}"
+
+
+async def _fails_once(call: int) -> None:
+    if call == 3:
+        raise EngineError("the engine is restarting")
+
+
+async def _hangs(call: int) -> None:
+    if call >= 3:
+        await asyncio.Event().wait()
+
+
+_NOISE = tuple(Shell(f"seq {1000 * index} {1000 * index + 700}") for index in range(1, 9))
+_UNSEEN = frozenset({"superseded", "abandoned"})
+
+SITUATIONS: tuple[Situation, ...] = (
+    Situation("fix", "five turns, nothing goes wrong", _plain),
+    Situation("malformed", "a call that cannot be parsed", _parse_fault, ("malformed", *FIX)),
+    Situation("unknown-tool", "a call of a tool that there is not", _mended, (FIX[0], "unknown tool", *FIX[1:])),
+    Situation("unavailable", "the engine fails once, then works", _recovered, interfere=_fails_once),
+    Situation("cut", "an answer breaks off", _mended, faults={3: "cut"}, unseen=_UNSEEN),
+    Situation("lost", "an answer never arrives", _unseen_answer, faults={3: "lost"}, unseen=_UNSEEN),
+    Situation("too-long", "one prompt is refused as too long", lambda _: "", faults={4: "too long"}),
+    Situation("subagent", "a sub-agent is called", _sub_agent, (FIX[0], "subagent", *FIX[1:]), needs="subagent"),
+    Situation("turns", "the turns are used up", _few_turns, budget=Budget(2, 1_000_000, 4_000, 240.0)),
+    Situation(
+        "context", "the context fills up", _full_context, (*_NOISE, *FIX), Budget(30, 0, 4_000, 240.0), unseen=_UNSEEN
+    ),
+    Situation("wall-clock", "the time is up", _clock, budget=Budget(30, 1_000_000, 4_000, 4.0), interfere=_hangs),
+)

@@ -1,0 +1,172 @@
+"""The connection between a harness and its gateway, and what goes wrong on it.
+
+Invariant: bytes pass unaltered, but for the one fault that is due. Only requests for completions are counted.
+"""
+
+import asyncio
+import contextlib
+import json
+import re
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from lego_rl.gateway.dialects import DIALECTS
+from lego_rl.gateway.dialects.base import Dialect
+from lego_rl.gateway.session import ContextOverflow
+
+type Fault = Literal["cut", "lost", "too long"]
+"""``cut``: the answer breaks off in the middle. ``lost``: nothing of it arrives. ``too long``: the request is refused
+as one whose prompt does not fit, before the gateway sees it."""
+
+type Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+_PIECE = 1024 * 1024
+_REACHED = 0.6
+"""Share of an answer that is let through before it breaks off."""
+_SETTLE_SECONDS = 0.3
+"""After the engine answered, how long the gateway has to write its response."""
+_REQUEST = re.compile(rb"POST ([^\s?]+)\S* HTTP/1\.1\r\n")
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
+
+
+@dataclass
+class Wire:
+    """Passes on what a harness sends to a gateway on the host, and back.
+
+    Attributes:
+        gateway: Unix socket on which the gateway answers.
+        answered: Says how many calls the engine has answered.
+        faults: Number of a request for a completion, from 1 on → what happens to it.
+        refused: Is called when a request was refused.
+        requests: Requests for completions so far.
+    """
+
+    gateway: Path
+    answered: Callable[[], int]
+    faults: Mapping[int, Fault] = field(default_factory=dict)
+    refused: Callable[[], None] = lambda: None
+    requests: int = 0
+    _links: "set[asyncio.Task[None]]" = field(default_factory=set)
+
+    @contextlib.asynccontextmanager
+    async def laid(self, sock: socket.socket) -> AsyncIterator[None]:
+        """Answer on a listening socket, which may live in another network namespace."""
+        server = await asyncio.start_server(self._connected, sock=sock)
+        try:
+            yield
+        finally:
+            server.close()
+            for link in self._links:
+                link.cancel()
+            await asyncio.gather(*self._links, return_exceptions=True)
+
+    def due(self) -> Fault | None:
+        """Count a request for a completion; what happens to it."""
+        self.requests += 1
+        return self.faults.get(self.requests)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._link((reader, writer)))
+        self._links.add(task)
+        task.add_done_callback(self._links.discard)
+
+    async def _link(self, harness: Stream) -> None:
+        try:
+            gateway = await asyncio.open_unix_connection(str(self.gateway))
+            try:
+                await _Link(self, harness, gateway).run()
+            finally:
+                gateway[1].transport.abort()
+        except OSError:
+            pass  # either side hung up, which is theirs to do
+        finally:
+            harness[1].transport.abort()
+
+
+class _Link:
+    """One connection."""
+
+    def __init__(self, wire: Wire, harness: Stream, gateway: Stream) -> None:
+        self._wire = wire
+        self._harness = harness
+        self._gateway = gateway
+        self._fault: Fault | None = None
+        self._answered_before = 0
+
+    async def run(self) -> None:
+        """Pass on until one side hangs up or a fault breaks the connection."""
+        ways = {asyncio.create_task(self._up()), asyncio.create_task(self._down())}
+        try:
+            done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            for way in done:
+                way.result()
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+
+    async def _up(self) -> None:
+        reader, writer = self._harness[0], self._gateway[1]
+        while piece := await reader.read(_PIECE):
+            dialect = _asked(piece)
+            if dialect is not None:
+                self._fault = self._wire.due()
+                self._answered_before = self._wire.answered()
+                if self._fault == "too long":
+                    await self._refuse(dialect, piece)
+                    continue
+            writer.write(piece)
+            await writer.drain()
+
+    async def _down(self) -> None:
+        reader, writer = self._gateway[0], self._harness[1]
+        while piece := await reader.read(_PIECE):
+            answered = self._wire.answered() > self._answered_before
+            if self._fault in ("cut", "lost") and answered:
+                await asyncio.sleep(_SETTLE_SECONDS)
+                if self._fault == "cut":
+                    whole = piece + await _waiting(reader)
+                    writer.write(whole[: int(len(whole) * _REACHED)])
+                    await writer.drain()
+                return
+            if self._fault != "lost":
+                writer.write(piece)
+                await writer.drain()
+
+    async def _refuse(self, dialect: Dialect, piece: bytes) -> None:
+        """Read the request to its end and say that it is too long."""
+        while b"\r\n\r\n" not in piece:
+            piece += await self._harness[0].read(_PIECE)
+        head, _, body = piece.partition(b"\r\n\r\n")
+        length = _LENGTH.search(head + b"\r\n")
+        if length is not None:
+            await self._harness[0].readexactly(int(length.group(1)) - len(body))
+        else:
+            await self._harness[0].readuntil(b"0\r\n\r\n")
+        failure = dialect.failure("context", ContextOverflow(250_000, 200_000))
+        content = json.dumps(failure.body).encode()
+        headers = {"content-type": "application/json", "content-length": str(len(content)), **failure.headers}
+        lines = [f"HTTP/1.1 {failure.status} Refused", *(f"{name}: {value}" for name, value in headers.items())]
+        self._wire.refused()
+        self._harness[1].write("\r\n".join([*lines, "", ""]).encode() + content)
+        await self._harness[1].drain()
+
+
+async def _waiting(reader: asyncio.StreamReader) -> bytes:
+    """What can be read at once."""
+    try:
+        return await asyncio.wait_for(reader.read(_PIECE), 0.05)
+    except TimeoutError:
+        return b""
+
+
+def _asked(piece: bytes) -> Dialect | None:
+    """The dialect of the request for a completion that `piece` begins, if it begins one."""
+    request = _REQUEST.match(piece)
+    if request is None:
+        return None
+    path = request.group(1).decode("latin-1")
+    return next((dialect for dialect in DIALECTS if path.endswith(dialect.completion_path)), None)
