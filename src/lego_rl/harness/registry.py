@@ -9,8 +9,11 @@ from lego_rl.errors import ConfigError
 from lego_rl.harness import bundles
 from lego_rl.harness.base import Conduct, Harness, HarnessBundle, OptionValue
 from lego_rl.harness.claude_code import ClaudeCode, ClaudeCodeOptions
+from lego_rl.harness.codex import Codex, CodexOptions
 from lego_rl.harness.mini_swe_agent import MiniSweAgent, MiniSweAgentOptions
+from lego_rl.harness.opencode import OpenCode, OpenCodeOptions
 from lego_rl.harness.openhands_sdk import OpenHandsOptions, OpenHandsSdk
+from lego_rl.harness.qwen_code import QwenCode, QwenCodeOptions
 from lego_rl.settings import Settings, nearest, validate
 
 
@@ -33,10 +36,15 @@ class Registration[O: Settings]:
 
 REGISTRY: Mapping[str, Registration[Any]] = {
     "claude-code": Registration(ClaudeCodeOptions, ClaudeCode),
+    "codex": Registration(CodexOptions, Codex),
     "mini-swe-agent": Registration(
         MiniSweAgentOptions, MiniSweAgent, Conduct(ends_with="echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT")
     ),
+    "opencode": Registration(
+        OpenCodeOptions, OpenCode, Conduct(delegation={"subagent_type": "general", "description": "look"})
+    ),
     "openhands-sdk": Registration(OpenHandsOptions, OpenHandsSdk),
+    "qwen-code": Registration(QwenCodeOptions, QwenCode),
 }
 """Name → harness."""
 

@@ -60,7 +60,7 @@ def copy(target: Path) -> Path:
 
 def add_libraries(target: Path) -> None:
     """Copy every shared library that the programs and extension modules below `target` load from outside it."""
-    objects = [target / "bin" / "python", *target.rglob("*.so"), *target.rglob("*.so.*")]
+    objects = [*(target / "bin").iterdir(), *target.rglob("*.so"), *target.rglob("*.so.*")]
     for path in sorted(_linked([path for path in objects if path.is_file()])):
         if not path.is_relative_to(target.resolve()):
             copied = target / "lib" / path.name
