@@ -62,7 +62,8 @@ class Responder:
         async with self._intake:
             try:
                 asked = await _read(http, dialect)
-                return web.json_response({counting.key: await session.count(asked.request)})
+                tokens = await session.count(asked.request)
+                return web.json_response({**counting.constant, counting.key: tokens})
             except _UNANSWERED as error:
                 return _failed(dialect, error)
 
@@ -94,7 +95,7 @@ class Responder:
         try:
             answer = work.result()
         except _FAILED as error:
-            await response.write(dialect.failure_event(_problem(error), str(error)))
+            await response.write(dialect.failure_event(asked, _problem(error), error, reply_id))
             await response.write_eof()
             return response
         await response.write(b"".join(dialect.events(asked, answer, reply_id)))
@@ -110,7 +111,7 @@ async def _read(http: web.Request, dialect: Dialect) -> Asked:
         try:
             body = read_json(content.decode("utf-8"), depth=BODY_DEPTH)
         except ValueError as error:
-            raise BadRequest(f"body: no JSON that can be read ({error})") from error
+            raise BadRequest("body", f"no JSON that can be read ({error})") from error
         return dialect.read(body, http.headers)
 
     return read() if len(content) < LARGE_CHARACTERS else await in_thread(read)
@@ -131,5 +132,5 @@ def _problem(error: Exception) -> Problem:
 
 
 def _failed(dialect: Dialect, error: Exception) -> web.Response:
-    failure = dialect.failure(_problem(error), str(error))
+    failure = dialect.failure(_problem(error), error)
     return web.json_response(failure.body, status=failure.status, headers=failure.headers)

@@ -139,10 +139,14 @@ def _application(session: Session, responder: Responder, model: str) -> web.Appl
     async def models(_: web.Request) -> web.Response:
         return web.json_response(_models(model))
 
+    async def named(request: web.Request) -> web.Response:
+        return web.json_response(_model(request.match_info["name"]))
+
     async def alive(_: web.Request) -> web.Response:
         return web.Response()
 
     app.router.add_get(f"{base}/v1/models", models)
+    app.router.add_get(f"{base}/v1/models/{{name:.+}}", named)
     app.router.add_head(base, alive)
     app.router.add_head(base + "/{rest:.*}", alive)
     return app
@@ -185,13 +189,17 @@ def _own_session(session: Session) -> Middleware:
 
 def _models(model: str) -> dict[str, Json]:
     """One listing that the clients of every dialect can read."""
-    entry: dict[str, Json] = {
-        "id": model,
+    return {"object": "list", "data": [_model(model)], "has_more": False, "first_id": model, "last_id": model}
+
+
+def _model(name: str) -> dict[str, Json]:
+    """A model, of any name: whatever a request names, it is the policy that answers."""
+    return {
+        "id": name,
         "object": "model",
         "type": "model",
-        "display_name": model,
+        "display_name": name,
         "owned_by": "lego-rl",
         "created": 0,
         "created_at": "1970-01-01T00:00:00Z",
     }
-    return {"object": "list", "data": [entry], "has_more": False, "first_id": model, "last_id": model}

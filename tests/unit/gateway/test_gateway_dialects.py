@@ -43,9 +43,9 @@ def test_anthropic_results_come_before_text_and_a_text_model_is_told_of_images()
         image,
     ]
     assert from_anthropic({"role": "user", "content": content}) == (
-        Message("tool", "out[image]", tool_call_id="c1"),
+        Message("tool", "out[image]", tool_call_id="c1", unseen=("image",)),
         Message("tool", "", tool_call_id="c2"),
-        Message("user", "Look: [image]"),
+        Message("user", "Look: [image]", unseen=("image",)),
     )
 
 
@@ -61,7 +61,7 @@ UNSEEN: dict[str, tuple[Json, Json]] = {
 def test_what_a_text_model_cannot_see_has_one_name_in_every_protocol(name: str, parts: tuple[Json, Json]) -> None:
     before: Json = {"type": "text", "text": "See "}
     anthropic, openai = ({"role": "user", "content": [before, part]} for part in parts)
-    assert from_anthropic(anthropic) == from_openai(openai) == (Message("user", f"See [{name}]"),)
+    assert from_anthropic(anthropic) == from_openai(openai) == (Message("user", f"See [{name}]", unseen=(name,)),)
 
 
 @pytest.mark.parametrize("mark", [{}, {"is_error": False}, {"is_error": True}], ids=["none", "false", "true"])
@@ -101,7 +101,7 @@ def test_openai_messages() -> None:
         {"role": "assistant", "tool_calls": None},
     ) == (
         Message("system", "Be brief."),
-        Message("user", "ab[image]"),
+        Message("user", "ab[image]", unseen=("image",)),
         Message("assistant", "", (ToolCall("c1", "bash", {"command": "ls"}),), reasoning="hm"),
         Message("tool", "out", tool_call_id="c1"),
         Message("assistant", ""),
@@ -120,7 +120,9 @@ def test_tools_are_the_same_in_both() -> None:
     function: dict[str, Json] = {"name": "bash", "description": BASH.description, "parameters": dict(BASH.parameters)}
     spec: dict[str, Json] = {"name": "bash", "description": BASH.description, "input_schema": dict(BASH.parameters)}
     bare = replace(BASH, description="", parameters={})
-    read = ANTHROPIC.read(body | {"tools": [spec | {"cache_control": {}}, {"name": "bash"}]}, {}).request.tools
+    hosted: Json = {"type": "web_search_20250305", "name": "web_search"}
+    sent: Json = [spec | {"type": "custom", "cache_control": {}}, hosted, {"name": "bash"}]
+    read = ANTHROPIC.read(body | {"tools": sent}, {}).request.tools
     assert read == (BASH, bare)
     tools: Json = [{"type": "function", "function": function}, {"type": "function", "function": {"name": "bash"}}]
     assert OPENAI.read(body | {"tools": tools}, {}).request.tools == (BASH, bare)

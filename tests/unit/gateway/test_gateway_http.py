@@ -1,59 +1,70 @@
 """The official client libraries against a real server on a real socket: the same conversation, the same segments."""
 
 import json
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anthropic
 import openai
 import pytest
-from gateway_kit import BASH, call_text, spell_oddly, tape
+from gateway_kit import BASH, call_text, spell, spell_oddly, tape
 from wires import served
 
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.trajectory import Trajectory
 
-LS, CAT = {"command": "ls"}, {"command": "cat a.py", "timeout": 5}
-TALK = [call_text("bash", LS), "Now the file.\n" + call_text("bash", CAT), spell_oddly("Done: it adds.")]
-OUTPUTS = ["a.py\nb.py", "print('<|im_end|>')"]
+LS, PWD, CAT = {"command": "ls"}, {"command": "pwd"}, {"command": "cat a.py", "timeout": 5}
+TALK = [
+    f"<think>\nWhere am I?\n</think>\n\nBoth.\n{call_text('bash', LS)}\n{call_text('bash', PWD)}",
+    call_text("bash", CAT),
+    spell_oddly("Done: it adds."),
+]
+OUTPUTS = [["a.py\nb.py", "/repo"], ["print('<|im_end|>')"], None]
+NOTE = "The tests are slow today."
+"""What the harness says in the system's name after the first results."""
 
 
 async def talk_anthropic(url: str, *, stream: bool) -> None:
     async with anthropic.AsyncAnthropic(base_url=url, api_key="x", max_retries=0) as client:
-        messages: list[anthropic.types.MessageParam] = [{"role": "user", "content": "Mend it."}]
-        arguments = {
+        messages: list[Any] = [{"role": "user", "content": "Mend it."}]
+        arguments: dict[str, Any] = {
             "model": "policy",
             "max_tokens": 99,
             "system": [{"type": "text", "text": "You mend code.", "cache_control": {"type": "ephemeral"}}],
             "tools": [{"name": BASH.name, "description": BASH.description, "input_schema": BASH.parameters}],
         }
-        for output in [*OUTPUTS, None]:
+        for outputs in OUTPUTS:
             if stream:
                 async with client.messages.stream(messages=messages, **arguments) as events:
                     message = await events.get_final_message()
             else:
                 message = await client.messages.create(messages=messages, **arguments)
             messages.append({"role": "assistant", "content": [block.model_dump() for block in message.content]})
-            if output is None:
+            if outputs is None:
                 assert message.stop_reason == "end_turn"
                 continue
             assert message.stop_reason == "tool_use"
-            call = message.content[-1]
-            assert call.type == "tool_use"
-            messages.append(
-                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call.id, "content": output}]}
-            )
+            calls = [block for block in message.content if block.type == "tool_use"]
+            results = [
+                {"type": "tool_result", "tool_use_id": call.id, "content": output}
+                for call, output in zip(calls, outputs, strict=True)
+            ]
+            messages.append({"role": "user", "content": results})
+            if len(calls) == 2:
+                assert message.content[0].thinking == "Where am I?"
+                messages.append({"role": "system", "content": NOTE})
         assert message.usage.output_tokens == len(TALK[2])
 
 
-async def talk_openai(url: str, *, stream: bool) -> None:
+async def talk_chat(url: str, *, stream: bool) -> None:
     async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client:
-        messages = [{"role": "system", "content": "You mend code."}, {"role": "user", "content": "Mend it."}]
-        tools = [
-            {
-                "type": "function",
-                "function": {"name": BASH.name, "description": BASH.description, "parameters": BASH.parameters},
-            }
+        messages: list[Any] = [
+            {"role": "system", "content": "You mend code."},
+            {"role": "user", "content": [{"type": "text", "text": "Mend it."}]},
         ]
-        for output in [*OUTPUTS, None]:
+        function = {"name": BASH.name, "description": BASH.description, "parameters": BASH.parameters}
+        tools: Any = [{"type": "function", "function": function}]
+        for outputs in OUTPUTS:
             if stream:
                 async with client.chat.completions.stream(
                     model="policy", messages=messages, tools=tools, stream_options={"include_usage": True}
@@ -63,13 +74,66 @@ async def talk_openai(url: str, *, stream: bool) -> None:
                 completion = await client.chat.completions.create(model="policy", messages=messages, tools=tools)
             choice = completion.choices[0]
             messages.append(choice.message.model_dump(exclude_none=True, exclude={"parsed"}))
-            if output is None:
+            if outputs is None:
                 assert choice.finish_reason == "stop"
                 continue
             assert choice.finish_reason == "tool_calls"
-            call = choice.message.tool_calls[0]
-            messages.append({"role": "tool", "tool_call_id": call.id, "content": output})
+            calls = choice.message.tool_calls
+            messages += [
+                {"role": "tool", "tool_call_id": call.id, "content": output}
+                for call, output in zip(calls, outputs, strict=True)
+            ]
+            if len(calls) == 2:
+                messages.append({"role": "developer", "content": NOTE})
         assert completion.usage.completion_tokens == len(TALK[2])
+
+
+async def talk_responses(url: str, *, stream: bool) -> None:
+    async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client:
+        items: list[Any] = [{"role": "user", "content": "Mend it."}]
+        arguments: dict[str, Any] = {
+            "model": "policy",
+            "instructions": "You mend code.",
+            "tools": [
+                {
+                    "type": "function",
+                    "name": BASH.name,
+                    "description": BASH.description,
+                    "parameters": BASH.parameters,
+                    "strict": False,
+                }
+            ],
+            "store": False,
+        }
+        for outputs in OUTPUTS:
+            if stream:
+                async with client.responses.stream(input=items, **arguments) as events:
+                    response: Any = await events.get_final_response()
+            else:
+                response = await client.responses.create(input=items, **arguments)
+            assert response.status == "completed"
+            items += [item.to_dict() for item in response.output]
+            if outputs is None:
+                assert response.output_text == "Done: it adds."
+                continue
+            calls = [item for item in response.output if item.type == "function_call"]
+            items += [
+                {"type": "function_call_output", "call_id": call.call_id, "output": output}
+                for call, output in zip(calls, outputs, strict=True)
+            ]
+            if len(calls) == 2:
+                assert [item.type for item in response.output[:2]] == ["reasoning", "message"]
+                items.append(
+                    {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": NOTE}]}
+                )
+        assert response.usage.output_tokens == len(TALK[2])
+
+
+TALKS: dict[str, Callable[..., Awaitable[None]]] = {
+    "anthropic": talk_anthropic,
+    "openai-chat": talk_chat,
+    "openai-responses": talk_responses,
+}
 
 
 def raw(trajectory: Trajectory) -> list[tuple[bytes, ...]]:
@@ -90,32 +154,36 @@ def raw(trajectory: Trajectory) -> list[tuple[bytes, ...]]:
 
 async def test_the_same_conversation_gives_the_same_segments_in_every_dialect() -> None:
     found = []
-    for talk in (talk_anthropic, talk_openai):
+    for talk in TALKS.values():
         for stream in (False, True):
             engine = tape(TALK)
             async with served(engine, seed=5) as at:
                 await talk(at.url, stream=stream)
                 trajectory = await at.close()
-            found.append(raw(trajectory))
+            found.append((raw(trajectory), trajectory.conversations, [each.seed for each in engine.samplings]))
             assert trajectory.accounting.trainable_tokens == sum(len(sample.token_ids) for sample in engine.samples)
             assert trajectory.accounting.delivered_fraction == 1.0
             (segment,) = trajectory.segments
             assert segment.route_coverage == 1.0
             last = engine.samples[-1]
             assert segment.token_ids.tolist() == [*last.prompt_ids, *last.token_ids]
-    assert found[0] == found[1] == found[2] == found[3]
+    assert all(each == found[0] for each in found)
 
 
 async def test_official_clients_list_models_and_count_tokens() -> None:
     async with served(tape([])) as at:
         async with openai.AsyncOpenAI(base_url=f"{at.url}/v1", api_key="x") as client:
             assert [model.id async for model in client.models.list()] == ["policy"]
+            assert (await client.models.retrieve("any-name")).id == "any-name"
+            tokens = await client.responses.input_tokens.count(model="policy", input="Hello")
+            assert tokens.object == "response.input_tokens"
         async with anthropic.AsyncAnthropic(base_url=at.url, api_key="x") as client:
             assert [model.id async for model in client.models.list()] == ["policy"]
+            assert (await client.models.retrieve("any-name")).id == "any-name"
             counted = await client.messages.count_tokens(
                 model="policy", messages=[{"role": "user", "content": "Hello"}]
             )
-            assert counted.input_tokens > 0
+            assert counted.input_tokens == tokens.input_tokens > 0
         trajectory = await at.close()
         assert trajectory.accounting.calls == 0
         assert trajectory.segments == ()
@@ -123,18 +191,52 @@ async def test_official_clients_list_models_and_count_tokens() -> None:
 
 async def test_official_clients_see_their_own_errors() -> None:
     budget = Budget(context_tokens=20)
+    long = "long " * 99
     async with served(tape([]), budget) as at:
         async with openai.AsyncOpenAI(base_url=f"{at.url}/v1", api_key="x", max_retries=0) as client:
-            with pytest.raises(openai.BadRequestError) as openai_error:
-                await client.chat.completions.create(
-                    model="policy", messages=[{"role": "user", "content": "long " * 99}]
-                )
-        assert openai_error.value.code == "context_length_exceeded"
+            with pytest.raises(openai.BadRequestError) as overflow:
+                await client.chat.completions.create(model="policy", messages=[{"role": "user", "content": long}])
+            assert overflow.value.code == "context_length_exceeded"
+            with pytest.raises(openai.BadRequestError) as overflow:
+                await client.responses.create(model="policy", input=long)
+            assert overflow.value.code == "context_length_exceeded"
+            with pytest.raises(openai.BadRequestError) as stored:
+                await client.responses.create(model="policy", input="Go on.", previous_response_id="resp_1")
+            assert (stored.value.param, stored.value.code) == ("previous_response_id", "previous_response_not_found")
+            for kept in ({"conversation": "c1"}, {"background": True}, {"prompt": {"id": "p1"}}):
+                with pytest.raises(openai.BadRequestError) as unsupported:
+                    await client.responses.create(model="policy", input="Go on.", **kept)
+                assert unsupported.value.code == "unsupported_parameter"
         async with anthropic.AsyncAnthropic(base_url=at.url, api_key="x", max_retries=0) as client:
             with pytest.raises(anthropic.BadRequestError, match=r"prompt is too long: [0-9]+ tokens > 20 maximum"):
-                await client.messages.create(
-                    model="policy", max_tokens=9, messages=[{"role": "user", "content": "long " * 99}]
-                )
+                await client.messages.create(model="policy", max_tokens=9, messages=[{"role": "user", "content": long}])
         accounting = (await at.close()).accounting
         assert accounting.budget_hit == "context"
-        assert accounting.refused == {"context": 2}
+        assert accounting.refused == {"context": 3}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_an_answer_that_the_token_limit_cut_says_so(stream: bool) -> None:
+    async with served(tape([spell("word " * 50)] * 3), Budget(output_tokens=5)) as at:
+        async with openai.AsyncOpenAI(base_url=f"{at.url}/v1", api_key="x", max_retries=0) as client:
+            if stream:
+                events = [event async for event in await client.responses.create(model="m", input="Hi", stream=True)]
+                assert events[-1].type == "response.incomplete"
+                response = events[-1].response
+            else:
+                response = await client.responses.create(model="m", input="Hi")
+            assert (response.status, response.incomplete_details.reason) == ("incomplete", "max_output_tokens")
+            assert response.output[0].status == "incomplete"
+            assert response.output_text
+            chat: list[Any] = [{"role": "user", "content": "Hi"}]
+            if stream:
+                chunks = [
+                    chunk async for chunk in await client.chat.completions.create(model="m", messages=chat, stream=True)
+                ]
+                assert chunks[-1].choices[0].finish_reason == "length"
+            else:
+                completion = await client.chat.completions.create(model="m", messages=chat)
+                assert completion.choices[0].finish_reason == "length"
+        async with anthropic.AsyncAnthropic(base_url=at.url, api_key="x", max_retries=0) as client:
+            message = await client.messages.create(model="m", max_tokens=9, messages=chat)
+            assert message.stop_reason == "max_tokens"

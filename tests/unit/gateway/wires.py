@@ -116,7 +116,56 @@ class OpenAIChatWire:
         return Message("assistant", message["content"] or "", tuple(calls), reasoning=message.get("reasoning_content"))
 
 
-WIRES: dict[str, Wire] = {"anthropic": AnthropicWire(), "openai-chat": OpenAIChatWire()}
+class OpenAIResponsesWire:
+    path = "/v1/responses"
+
+    def body(self, messages: Sequence[Message], tools: Sequence[Tool]) -> dict[str, Json]:
+        return {
+            "model": "policy",
+            "input": [item for message in messages for item in self._items(message)],
+            "tools": [
+                {"type": "function", "name": t.name, "description": t.description, "parameters": dict(t.parameters)}
+                for t in tools
+            ],
+        }
+
+    def _items(self, message: Message) -> list[dict[str, Json]]:
+        if message.role == "tool":
+            return [{"type": "function_call_output", "call_id": message.tool_call_id, "output": message.content}]
+        if message.role != "assistant":
+            part = {"type": "input_text", "text": message.content}
+            role = "developer" if message.role == "system" else "user"
+            return [{"type": "message", "role": role, "content": [part]}]
+        items: list[dict[str, Json]] = []
+        if message.reasoning is not None:
+            thought = {"type": "reasoning_text", "text": message.reasoning}
+            items.append({"type": "reasoning", "id": "rs", "summary": [], "content": [thought]})
+        if message.content or not message.tool_calls:
+            part = {"type": "output_text", "text": message.content, "annotations": []}
+            items.append({"type": "message", "role": "assistant", "content": [part]})
+        return items + [
+            {"type": "function_call", "call_id": c.id, "name": c.name, "arguments": json.dumps(dict(c.arguments))}
+            for c in message.tool_calls
+        ]
+
+    def answer(self, body: Mapping[str, Json]) -> Message:
+        text, reasoning, calls = "", None, []
+        for item in body["output"]:
+            match item["type"]:
+                case "message":
+                    text = item["content"][0]["text"]
+                case "reasoning":
+                    reasoning = item["content"][0]["text"]
+                case "function_call":
+                    calls.append(ToolCall(item["call_id"], item["name"], json.loads(item["arguments"])))
+        return Message("assistant", text, tuple(calls), reasoning=reasoning)
+
+
+WIRES: dict[str, Wire] = {
+    "anthropic": AnthropicWire(),
+    "openai-chat": OpenAIChatWire(),
+    "openai-responses": OpenAIResponsesWire(),
+}
 
 every_wire = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 

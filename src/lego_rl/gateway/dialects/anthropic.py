@@ -4,15 +4,26 @@ Source: the public API reference (version 2023-06-01) and the requests of Claude
 results becomes one tool message a result, in order, then a user message of its text. Every block of ``system`` is a
 system message of its own; the billing line that Claude Code puts there is for the provider and is left out. A result's
 ``is_error`` is not shown: chat templates have no place for it, the text of the result says what failed, and the same
-conversation must render alike in every protocol.
+conversation must render alike in every protocol. Tools that the provider runs or defines (``web_search_…``,
+``bash_…``) are not offered to the policy, which knows nothing of them.
 """
 
 import json
 from collections.abc import Iterator, Mapping
 
 from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Counting, Failure, Problem
-from lego_rl.gateway.dialects.fields import as_flag, as_list, as_object, as_text, optional_text, text_of
-from lego_rl.gateway.tree import Request
+from lego_rl.gateway.dialects.fields import (
+    as_flag,
+    as_list,
+    as_object,
+    as_text,
+    optional_list,
+    optional_schema,
+    optional_text,
+)
+from lego_rl.gateway.dialects.parts import said, said_in
+from lego_rl.gateway.dialects.tools import named_choice
+from lego_rl.gateway.tree import Request, ToolChoice
 from lego_rl.messages import Json, Message, Tool, ToolCall
 
 _BILLING = "x-anthropic-billing-header:"
@@ -40,13 +51,10 @@ class AnthropicDialect:
         for index, message in enumerate(as_list(fields.get("messages"), "messages")):
             messages += _message(as_object(message, f"messages.{index}"), f"messages.{index}")
         if not messages:
-            raise BadRequest("messages: at least one message is required")
-        tools = [] if fields.get("tools") is None else as_list(fields["tools"], "tools")
-        request = Request(
-            tuple(messages),
-            tuple(_tool(as_object(tool, f"tools.{index}"), f"tools.{index}") for index, tool in enumerate(tools)),
-            headers.get("x-claude-code-agent-id", ""),
-        )
+            raise BadRequest("messages", "at least one message is required")
+        tools = tuple(_tools(optional_list(fields.get("tools"), "tools")))
+        choice = _choice(fields.get("tool_choice"), [tool.name for tool in tools])
+        request = Request(tuple(messages), tools, headers.get("x-claude-code-agent-id", ""), choice)
         return Asked(request, as_flag(fields.get("stream"), "stream"), as_text(fields.get("model"), "model"))
 
     def reply(self, asked: Asked, answer: Answer, reply_id: str) -> dict[str, Json]:
@@ -73,14 +81,14 @@ class AnthropicDialect:
         yield _event("message_delta", delta={"stop_reason": _stop_reason(answer), "stop_sequence": None}, usage=usage)
         yield _event("message_stop")
 
-    def failure(self, problem: Problem, text: str) -> Failure:
+    def failure(self, problem: Problem, error: Exception) -> Failure:
         """An error body with the status that Claude Code understands."""
-        status, kind = _FAILURES[problem]
-        return Failure(status, {"type": "error", "error": {"type": kind, "message": text}}, _ADVICE.get(problem, {}))
+        body: dict[str, Json] = {"type": "error", "error": _error(problem, error)}
+        return Failure(_FAILURES[problem][0], body, _ADVICE.get(problem, {}))
 
-    def failure_event(self, problem: Problem, text: str) -> bytes:
+    def failure_event(self, asked: Asked, problem: Problem, error: Exception, reply_id: str) -> bytes:
         """An ``error`` event."""
-        return _event("error", error={"type": _FAILURES[problem][1], "message": text})
+        return _event("error", error=_error(problem, error))
 
 
 def _system(value: Json) -> Iterator[Message]:
@@ -107,21 +115,25 @@ def _message(fields: Mapping[str, Json], where: str) -> list[Message]:
         case "user":
             return _user(read, where)
         case "system":
-            return [Message("system", text_of(read, f"{where}.content"))]
+            told = said_in(read, f"{where}.content")
+            return [Message("system", told.text, unseen=told.unseen)]
         case _:
-            raise BadRequest(f"{where}.role: expected user, assistant or system")
+            raise BadRequest(f"{where}.role", "expected user, assistant or system")
 
 
 def _assistant(blocks: list[Mapping[str, Json]], where: str) -> Message:
     thoughts = [block for block in blocks if block.get("type") in _THOUGHTS]
     calls = [block for block in blocks if block.get("type") == "tool_use"]
-    spoken = [block for block in blocks if block.get("type") not in (*_THOUGHTS, "tool_use")]
+    spoken = said_in(
+        [block for block in blocks if block.get("type") not in (*_THOUGHTS, "tool_use")], f"{where}.content"
+    )
     thinking = "".join(optional_text(block.get("thinking"), f"{where}.content.thinking") for block in thoughts)
     return Message(
         "assistant",
-        text_of(spoken, f"{where}.content"),
+        spoken.text,
         tuple(_tool_use(block, where) for block in calls),
         reasoning=thinking if thoughts else None,
+        unseen=spoken.unseen,
     )
 
 
@@ -135,30 +147,48 @@ def _tool_use(block: Mapping[str, Json], where: str) -> ToolCall:
 
 def _user(blocks: list[Mapping[str, Json]], where: str) -> list[Message]:
     results = [block for block in blocks if block.get("type") == "tool_result"]
-    said = [block for block in blocks if block.get("type") != "tool_result"]
+    text = said_in([block for block in blocks if block.get("type") != "tool_result"], f"{where}.content")
     messages = [_tool_result(block, where) for block in results]
-    text = text_of(said, f"{where}.content")
-    if text or not messages:
-        messages.append(Message("user", text))
+    if text.text or not messages:
+        messages.append(Message("user", text.text, unseen=text.unseen))
     return messages
 
 
 def _tool_result(block: Mapping[str, Json], where: str) -> Message:
-    content = block.get("content")
-    if isinstance(content, list):
-        text = text_of([as_object(part, f"{where}.content.content") for part in content], f"{where}.content.content")
-    else:
-        text = optional_text(content, f"{where}.content.content")
-    return Message("tool", text, tool_call_id=as_text(block.get("tool_use_id"), f"{where}.content.tool_use_id"))
+    content = said(block.get("content"), f"{where}.content.content")
+    call_id = as_text(block.get("tool_use_id"), f"{where}.content.tool_use_id")
+    return Message("tool", content.text, tool_call_id=call_id, unseen=content.unseen)
 
 
-def _tool(fields: Mapping[str, Json], where: str) -> Tool:
-    schema = fields.get("input_schema")
-    return Tool(
-        as_text(fields.get("name"), f"{where}.name"),
-        optional_text(fields.get("description"), f"{where}.description"),
-        {} if schema is None else as_object(schema, f"{where}.input_schema"),
-    )
+def _tools(offered: list[Json]) -> Iterator[Tool]:
+    for index, value in enumerate(offered):
+        where = f"tools.{index}"
+        fields = as_object(value, where)
+        if fields.get("type") in (None, "custom"):
+            yield Tool(
+                as_text(fields.get("name"), f"{where}.name"),
+                optional_text(fields.get("description"), f"{where}.description"),
+                optional_schema(fields.get("input_schema"), f"{where}.input_schema"),
+            )
+
+
+def _choice(value: Json, offered: list[str]) -> ToolChoice:
+    fields = optional_schema(value, "tool_choice")
+    match fields.get("type", "auto"):
+        case "auto":
+            return "auto"
+        case "none":
+            return "none"
+        case "any" if offered:
+            return "required"
+        case "tool":
+            return named_choice(as_text(fields.get("name"), "tool_choice.name"), offered, "tool_choice.name")
+        case _:
+            raise BadRequest("tool_choice.type", "expected auto, any, tool or none, and tools to choose from")
+
+
+def _error(problem: Problem, error: Exception) -> dict[str, Json]:
+    return {"type": _FAILURES[problem][1], "message": str(error)}
 
 
 def _envelope(asked: Asked, reply_id: str) -> dict[str, Json]:

@@ -1,7 +1,7 @@
 """What a wire format has to provide. Everything that differs between protocols is behind this interface."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from lego_rl.gateway.tree import Request
@@ -14,7 +14,33 @@ which no retry mends."""
 
 
 class BadRequest(Exception):
-    """A body that breaks the protocol; the text says where."""
+    """A body that breaks the protocol.
+
+    Args:
+        place: Where in the body.
+        text: What is wrong there.
+        code: The protocol's own name for it, where it has one.
+    """
+
+    def __init__(self, place: str, text: str, *, code: str | None = None) -> None:
+        super().__init__(f"{place}: {text}")
+        self.place = place
+        self.code = code
+
+
+@dataclass(frozen=True)
+class ToolForm:
+    """How a protocol writes the calls of a tool that is no plain function under the name that the policy sees.
+
+    Attributes:
+        name: On the wire.
+        namespace: That holds it there, if one does.
+        free_form: Whether it takes one text instead of arguments.
+    """
+
+    name: str
+    namespace: str | None = None
+    free_form: bool = False
 
 
 @dataclass(frozen=True)
@@ -26,12 +52,16 @@ class Asked:
         stream: Whether as a stream of events.
         model: Model name to echo.
         stream_usage: Whether the stream should report usage.
+        forms: By the name that the policy sees: tools whose calls are not written as those of plain functions.
+        repeated: Fields of the body that the answer holds again.
     """
 
     request: Request
     stream: bool
     model: str
     stream_usage: bool = True
+    forms: Mapping[str, ToolForm] = field(default_factory=dict)
+    repeated: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -67,10 +97,12 @@ class Counting:
     Attributes:
         path: Of the endpoint, below the session.
         key: Under which its answer, an object, holds the number.
+        constant: What else the answer holds.
     """
 
     path: str
     key: str
+    constant: Mapping[str, Json] = field(default_factory=dict)
 
 
 class Dialect(Protocol):
@@ -108,10 +140,10 @@ class Dialect(Protocol):
         """The rest of a stream."""
         ...
 
-    def failure(self, problem: Problem, text: str) -> Failure:
+    def failure(self, problem: Problem, error: Exception) -> Failure:
         """The answer to a request that gets none."""
         ...
 
-    def failure_event(self, problem: Problem, text: str) -> bytes:
+    def failure_event(self, asked: Asked, problem: Problem, error: Exception, reply_id: str) -> bytes:
         """The same, in a stream that has begun."""
         ...

@@ -1,0 +1,188 @@
+"""The input of the OpenAI Responses API: items to messages, and tools in all their shapes.
+
+Invariant: an assistant's turn is one message, as in the other protocols. Its items come in the order in which this
+gateway writes them, reasoning, text, calls; whatever goes back in that order begins the next turn. An item that has no
+place in a text conversation, such as the record of a hosted tool, is named in its place like an image.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from lego_rl.gateway.dialects.base import BadRequest, ToolForm
+from lego_rl.gateway.dialects.fields import (
+    as_list,
+    as_object,
+    as_text,
+    optional_list,
+    optional_schema,
+    optional_text,
+)
+from lego_rl.gateway.dialects.parts import Said, said
+from lego_rl.gateway.dialects.tools import arguments_of, free_form_call, free_form_tool
+from lego_rl.messages import Json, Message, Tool, ToolCall
+
+type Offered = list[tuple[Tool, ToolForm | None]]
+"""Tools as the policy sees them, each with how its calls are written, where it is no plain function."""
+
+
+@dataclass
+class Conversation:
+    """Messages and tools of a request, as they are put together.
+
+    Attributes:
+        messages: Finished ones.
+        tools: Offered so far.
+    """
+
+    messages: list[Message] = field(default_factory=list)
+    tools: Offered = field(default_factory=list)
+    _reasoning: str | None = None
+    _text: Said | None = None
+    _calls: list[ToolCall] = field(default_factory=list)
+
+    def say(self, message: Message) -> None:
+        """Add a message that is not the assistant's."""
+        self.finish()
+        self.messages.append(message)
+
+    def reason(self, text: str) -> None:
+        """Add the assistant's reasoning, with which a turn begins."""
+        self.finish()
+        self._reasoning = text
+
+    def speak(self, text: Said) -> None:
+        """Add the assistant's text."""
+        if self._text is not None or self._calls:
+            self.finish()
+        self._text = text
+
+    def call(self, call: ToolCall) -> None:
+        """Add a call of the assistant."""
+        self._calls.append(call)
+
+    def finish(self) -> None:
+        """End the assistant's turn, if one was begun."""
+        if self._reasoning is not None or self._text is not None or self._calls:
+            text = self._text or Said("")
+            self.messages.append(
+                Message("assistant", text.text, tuple(self._calls), reasoning=self._reasoning, unseen=text.unseen)
+            )
+        self._reasoning, self._text, self._calls = None, None, []
+
+
+def read_input(fields: Mapping[str, Json]) -> Conversation:
+    """The conversation of a request body.
+
+    Raises:
+        BadRequest: It breaks the protocol, or asks for items that only a server that stores them has.
+    """
+    conversation = Conversation()
+    instructions = optional_text(fields.get("instructions"), "instructions")
+    if instructions:
+        conversation.say(Message("system", instructions))
+    conversation.tools += read_tools(fields.get("tools"), "tools")
+    given = fields.get("input")
+    if isinstance(given, str):
+        conversation.say(Message("user", given))
+    else:
+        for index, item in enumerate(as_list(given, "input")):
+            _read_item(conversation, as_object(item, f"input[{index}]"), f"input[{index}]")
+    conversation.finish()
+    if not conversation.messages:
+        raise BadRequest("input", "at least one item is required")
+    return conversation
+
+
+def read_tools(value: Json, where: str) -> Offered:
+    """Tools of a list. Those that the provider runs (``web_search`` …) are not offered: the policy cannot know them."""
+    offered: Offered = []
+    for index, tool in enumerate(optional_list(value, where)):
+        place = f"{where}[{index}]"
+        offered += _tool(as_object(tool, place), place)
+    return offered
+
+
+def tool_name(name: str, namespace: str | None) -> str:
+    """The name that the policy sees."""
+    return f"{namespace}.{name}" if namespace else name
+
+
+def _tool(
+    fields: Mapping[str, Json], where: str, namespace: str | None = None
+) -> Iterator[tuple[Tool, ToolForm | None]]:
+    kind = fields.get("type")
+    if kind == "namespace":
+        holder = as_text(fields.get("name"), f"{where}.name")
+        for index, held in enumerate(as_list(fields.get("tools"), f"{where}.tools")):
+            place = f"{where}.tools[{index}]"
+            yield from _tool(as_object(held, place), place, holder)
+        return
+    if kind not in ("function", "custom"):
+        as_text(kind, f"{where}.type")
+        return
+    name = as_text(fields.get("name"), f"{where}.name")
+    seen = tool_name(name, namespace)
+    if kind == "custom":
+        yield free_form_tool(seen, fields, where), ToolForm(name, namespace, free_form=True)
+        return
+    tool = Tool(
+        seen,
+        optional_text(fields.get("description"), f"{where}.description"),
+        optional_schema(fields.get("parameters"), f"{where}.parameters"),
+    )
+    yield tool, None if namespace is None else ToolForm(name, namespace)
+
+
+def _read_item(conversation: Conversation, fields: Mapping[str, Json], where: str) -> None:
+    kind = as_text(fields.get("type", "message"), f"{where}.type")
+    match kind:
+        case "message":
+            _read_message(conversation, fields, where)
+        case "reasoning":
+            text = _reasoning(fields, where)
+            if text is not None:
+                conversation.reason(text)
+        case "function_call" | "custom_tool_call":
+            conversation.call(_call(fields, where, free_form=kind == "custom_tool_call"))
+        case "function_call_output" | "custom_tool_call_output":
+            result = said(fields.get("output"), f"{where}.output")
+            call_id = as_text(fields.get("call_id"), f"{where}.call_id")
+            conversation.say(Message("tool", result.text, tool_call_id=call_id, unseen=result.unseen))
+        case "additional_tools":
+            conversation.tools += read_tools(fields.get("tools"), f"{where}.tools")
+        case "item_reference":
+            raise BadRequest(where, "nothing is stored here that could be referred to; send the item itself")
+        case _:
+            conversation.say(Message("user", f"[{kind}]", unseen=(kind,)))
+
+
+def _read_message(conversation: Conversation, fields: Mapping[str, Json], where: str) -> None:
+    content = said(fields.get("content"), f"{where}.content")
+    match fields.get("role"):
+        case "assistant":
+            conversation.speak(content)
+        case "user":
+            conversation.say(Message("user", content.text, unseen=content.unseen))
+        case "system" | "developer":
+            conversation.say(Message("system", content.text, unseen=content.unseen))
+        case _:
+            raise BadRequest(f"{where}.role", "expected user, assistant, system or developer")
+
+
+def _reasoning(fields: Mapping[str, Json], where: str) -> str | None:
+    """What was thought, or else its summary; ``None`` where there is neither, but for an encrypted one."""
+    parts = optional_list(fields.get("content"), f"{where}.content") or optional_list(
+        fields.get("summary"), f"{where}.summary"
+    )
+    texts = [as_text(as_object(part, where).get("text"), f"{where}.text") for part in parts]
+    return "".join(texts) if texts else None
+
+
+def _call(fields: Mapping[str, Json], where: str, *, free_form: bool) -> ToolCall:
+    call_id = as_text(fields.get("call_id"), f"{where}.call_id")
+    namespace = optional_text(fields.get("namespace"), f"{where}.namespace")
+    name = tool_name(as_text(fields.get("name"), f"{where}.name"), namespace)
+    if free_form:
+        return free_form_call(call_id, name, as_text(fields.get("input"), f"{where}.input"))
+    text = optional_text(fields.get("arguments"), f"{where}.arguments")
+    return ToolCall(call_id, name, arguments_of(text, f"{where}.arguments"))
