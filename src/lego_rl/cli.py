@@ -145,6 +145,17 @@ def check_sandbox() -> None:
     command.sandbox()
 
 
+@check_app.command("recipe")
+def check_recipe(
+    recipe: Recipe,
+    overrides: Overrides = [],  # noqa: B006
+) -> None:
+    """Check that what a recipe names is there and fits: harness, policy, tool parser and chat template, tasks."""
+    from lego_rl.commands import check as command
+
+    command.recipe(recipe, overrides)
+
+
 @bench_app.command("loop")
 def bench_loop(
     recipe: Annotated[Path, typer.Option(help="The recipe to measure.")] = Path("recipes/demo-claude-code.toml"),

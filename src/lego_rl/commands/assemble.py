@@ -22,6 +22,7 @@ from lego_rl.gateway.connections import connections_each
 from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import ToolCallParser, tool_call_parser
+from lego_rl.gateway.tool_calls.probe import check_parser
 from lego_rl.harness import registry
 from lego_rl.harness.base import Harness, HarnessBundle
 from lego_rl.rollout.journal import Journal
@@ -157,6 +158,23 @@ def load_tasks(recipe: Recipe) -> LoopTasks:
     return LoopTasks(train=train, evaluated=evaluated_tasks(splits, recipe.evaluate))
 
 
+def check_recipe(recipe: Recipe) -> HarnessBundle:
+    """Whether everything that a recipe names is there and fits, without loading a weight.
+
+    Returns:
+        The bundle of its harness.
+
+    Raises:
+        LegoError: Something is missing or does not fit.
+    """
+    check_machine()
+    source = policy_directory(recipe.policy.path)
+    _check_policy(recipe, source)
+    parts = _RuntimeParts.load(recipe, source)
+    load_tasks(recipe)
+    return parts.bundle
+
+
 @contextmanager
 def loop_parts(
     recipe: Recipe,
@@ -252,12 +270,11 @@ class _RuntimeParts:
 
     @classmethod
     def load(cls, recipe: Recipe, source: Path) -> "_RuntimeParts":
-        return cls(
-            registry.make(recipe.harness.name, recipe.harness.options),
-            registry.load(recipe.harness.name),
-            ChatTemplate.load(source),
-            tool_call_parser(recipe.policy.tool_parser),
-        )
+        harness = registry.make(recipe.harness.name, recipe.harness.options)
+        bundle = registry.load(recipe.harness.name)
+        template = ChatTemplate.load(source)
+        check_parser(template, recipe.policy.tool_parser)
+        return cls(harness, bundle, template, tool_call_parser(recipe.policy.tool_parser))
 
 
 def _runtime(recipe: Recipe, parts: _RuntimeParts, directory: RunDirectory, engine: Engine) -> Runtime:

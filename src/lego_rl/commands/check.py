@@ -1,9 +1,13 @@
 """``lego-rl check``: what can be known before anything starts."""
 
 import asyncio
+from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 
+from lego_rl.config.load import read
+from lego_rl.config.recipe import Recipe
 from lego_rl.sandbox.probe import probe
 from lego_rl.sandbox.state import State
 
@@ -18,3 +22,21 @@ def sandbox() -> None:
     console = Console()
     console.print("sandbox: one was started, sealed, used and removed here")
     console.print(f"limits: memory is held by {report.memory}, processes by {report.processes}")
+
+
+def recipe(path: Path, overrides: Sequence[str]) -> None:
+    """Check everything that a recipe names, and that its tool parser reads what its chat template writes.
+
+    Raises:
+        LegoError: Something is missing or does not fit.
+    """
+    from lego_rl.commands.assemble import check_recipe  # it imports torch, which the check of a sandbox does not need
+
+    resolved = read(Recipe, path, overrides)
+    bundle = check_recipe(resolved)
+    console = Console()
+    console.print(f"harness: {bundle.name} {bundle.version} is installed")
+    console.print(
+        f"policy: {resolved.policy.path} fits the budget, its template and {resolved.policy.tool_parser} agree"
+    )
+    console.print(f"tasks: split {resolved.tasks.train!r} and what is evaluated are there")

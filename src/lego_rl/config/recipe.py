@@ -35,7 +35,7 @@ class PolicySection(Settings):
     path: str
     """A Hugging Face directory, or ``builtin:NAME`` for a shipped one."""
     tool_parser: str = "qwen3_coder"
-    """Format in which the policy writes tool calls; it must be the chat template's."""
+    """Format in which the policy writes tool calls, ``qwen3_coder`` or ``hermes``; it must be the chat template's."""
 
 
 class HarnessSection(Settings):

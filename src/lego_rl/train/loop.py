@@ -19,6 +19,7 @@ from lego_rl.evaluate.heldout import EvaluateSettings, Score, score
 from lego_rl.rollout.labels import AFTER, BEFORE, train_label
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.spec import TrialSpec
+from lego_rl.rollout.tool_parsing import refuse_unreadable
 from lego_rl.tasks.task import Task
 from lego_rl.train.batch import TrainingTrial
 from lego_rl.train.checkpoints import Checkpoints
@@ -205,6 +206,8 @@ class Loop:
         records = await parts.rollouts(
             parts.specs(tasks, label, self._shape.trials_per_prompt, self._shape.temperature)
         )
+        if step == 0:
+            refuse_unreadable(records)
         rolled_out = time.perf_counter()
         parts.watcher.training(step)
         claim = self._claim(records)

@@ -5,11 +5,12 @@ Invariant: a parser never repairs. What is not a well-formed call stays in the c
 
 from lego_rl.errors import ConfigError
 from lego_rl.gateway.tool_calls.base import ParsedCall, ParsedText, ToolCallParser
+from lego_rl.gateway.tool_calls.hermes import HermesParser
 from lego_rl.gateway.tool_calls.qwen3_coder import Qwen3CoderParser
 
 __all__ = ["PARSERS", "ParsedCall", "ParsedText", "ToolCallParser", "tool_call_parser"]
 
-PARSERS: dict[str, type[ToolCallParser]] = {"qwen3_coder": Qwen3CoderParser}
+PARSERS: dict[str, type[ToolCallParser]] = {"qwen3_coder": Qwen3CoderParser, "hermes": HermesParser}
 """Registry: the name in a recipe → the parser."""
 
 

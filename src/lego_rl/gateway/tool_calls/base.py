@@ -30,6 +30,15 @@ class ParsedText:
     well_formed: bool = True
 
 
+def said_between(pieces: Sequence[str]) -> str:
+    """The content of a text without its calls: what stood before, between and after them.
+
+    White space around a call belongs to the format, not to what the policy says.
+    """
+    first, *others = pieces
+    return "\n".join(piece for piece in (first.rstrip(), *map(str.strip, others)) if piece)
+
+
 class ToolCallParser(Protocol):
     """Reads the calls out of a sampled text."""
 

@@ -18,7 +18,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from lego_rl.gateway.tool_calls.base import ParsedCall, ParsedText
+from lego_rl.gateway.tool_calls.base import ParsedCall, ParsedText, said_between
 from lego_rl.gateway.tool_calls.coerce import coerce
 from lego_rl.messages import Json, Tool
 
@@ -49,11 +49,9 @@ class Qwen3CoderParser:
             calls.append(call)
             kept.append(text[position : opening.start()])
             position = end
-        kept.append(text[position:])
         if not calls:
             return ParsedText(text, (), not _MARKER.search(text))
-        # White space around a call belongs to the format, not to what the policy says.
-        content = "\n".join(part for part in (kept[0].rstrip(), *map(str.strip, kept[1:])) if part)
+        content = said_between([*kept, text[position:]])
         return ParsedText(content, tuple(calls), not _MARKER.search(content))
 
 
