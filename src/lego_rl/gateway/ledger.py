@@ -8,6 +8,8 @@ from collections import Counter
 
 from lego_rl.gateway.budget import Budget
 
+_ATTEMPTS_PER_TURN = 16
+"""Model calls that may begin for one that is answered: clients that hang up and try again, and an engine that fails."""
 _COUNTS_PER_TURN = 16
 """Counts of prompt tokens that a turn allows: harnesses count each message and each tool by itself now and then."""
 
@@ -43,14 +45,21 @@ class Ledger:
         """Seconds left; ``None`` before the first request."""
         return None if self._deadline is None else self._deadline - time.monotonic()
 
-    def used_up(self, calls: int) -> str | None:
-        """Why no further model call may start, if none may; `calls` are answered or in flight."""
+    def used_up(self, calls: int, begun: int) -> str | None:
+        """Why no further model call may start, if none may.
+
+        Args:
+            calls: Model calls that are answered or in flight.
+            begun: Model calls that were ever begun.
+        """
         remaining = self.remaining()
         if self.closed:
             return "closed"
         if remaining is not None and remaining <= 0:
             return "wall_clock"
-        return "turns" if calls >= self._budget.turns else None
+        if calls >= self._budget.turns:
+            return "turns"
+        return "attempts" if begun >= _ATTEMPTS_PER_TURN * self._budget.turns else None
 
     def may_count(self) -> bool:
         """Take one count of prompt tokens, if there is one left."""

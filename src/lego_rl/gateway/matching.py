@@ -1,14 +1,18 @@
 """Is what a harness sends back the turn that was sampled? Cosmetic differences say yes, rewrites say no.
 
 Harnesses parse a turn and write it again. Seen in real runs: arguments re-ordered, re-serialised or filled with the
-schema's defaults, 2000.0 as 2000, "[1]" as [1], reasoning dropped, white space around the content dropped. All of these
-are the same turn, whose sampled ids stay. A call that is gone, or an argument that means something else, is a rewrite.
+schema's defaults, 2000.0 as 2000, "[1]" as [1], reasoning dropped, white space around the content dropped, and a
+call that the harness could not run replaced by one of its own that says so. All of these are the same turn, whose
+sampled ids stay. A call that is gone, or an argument that means something else, is a rewrite.
 """
 
 from collections.abc import Mapping, Sequence
 
 from lego_rl.gateway.json_text import BODY_DEPTH, read_json
 from lego_rl.messages import Json, Message, Tool, ToolCall
+
+_UNREAD = ("__unparsedToolInput", "_openhands_malformed_tool_call")
+"""Keys in whose place harnesses leave arguments that they cannot read."""
 
 
 def same_message(known: Message, sent: Message, tools: Sequence[Tool]) -> bool:
@@ -31,6 +35,8 @@ def _same_call(known: ToolCall, sent: ToolCall, tools: Sequence[Tool]) -> bool:
     # Ids are unique in a session, so the same id is the same call; its name may be a new one for the same tool.
     if known.id != sent.id:
         return False
+    if _says_it_was_not_run(known, sent):
+        return True
     if any(
         not _same_value(value, sent.arguments[key]) for key, value in known.arguments.items() if key in sent.arguments
     ):
@@ -38,6 +44,15 @@ def _same_call(known: ToolCall, sent: ToolCall, tools: Sequence[Tool]) -> bool:
     lost = [value for key, value in known.arguments.items() if key not in sent.arguments]
     added = {key: value for key, value in sent.arguments.items() if key not in known.arguments}
     return all(value is None for value in lost) and _are_defaults(added, known.name, tools)
+
+
+def _says_it_was_not_run(known: ToolCall, sent: ToolCall) -> bool:
+    """Whether a harness put a call of its own in this one's place, for want of such a tool or of arguments it can read.
+
+    It keeps the id and wraps what it got (``_UNREAD``), or calls a tool of its own with the name that was called.
+    """
+    wrapped = any(key in sent.arguments and key not in known.arguments for key in _UNREAD)
+    return wrapped or (sent.name != known.name and known.name in sent.arguments.values())
 
 
 def _are_defaults(added: Mapping[str, Json], name: str, tools: Sequence[Tool]) -> bool:

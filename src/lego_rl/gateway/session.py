@@ -119,9 +119,11 @@ class Session:
         if self._fault is not None:
             raise self._fault
         self._ledger.start_clock()
+        if request.least_tokens > self.budget.context_tokens:
+            raise self._overflow(request.least_tokens)
         found = self._tree.locate(request)
         self._tree.echo(found)
-        used_up = self._ledger.used_up(len(self._tree.calls))
+        used_up = self._ledger.used_up(len(self._tree.calls), self._tree.begun)
         if used_up is not None:
             return self._refusal(used_up, found)
         placed = await self._placing.place(self._tree, found, request)
@@ -131,8 +133,7 @@ class Session:
             return self._refusal(used_up, position)
         exchange = Exchange(position.known + len(context_ids))
         if exchange.prompt_tokens >= self.budget.context_tokens:
-            self._ledger.refuse("context", self._tree.begun)
-            raise ContextOverflow(exchange.prompt_tokens, self.budget.context_tokens)
+            raise self._overflow(exchange.prompt_tokens)
         twins = [flying for flying in self._flights if position.asked_by(flying)]
         call = self._tree.begin(position, context_ids)
         task = asyncio.ensure_future(self._answer(call, position, request, exchange))
@@ -148,9 +149,12 @@ class Session:
         """Prompt tokens that `request` would have.
 
         Raises:
+            ContextOverflow: It has more messages than a prompt may have tokens.
             BudgetSpent: No model call is left that it could be for, or there were too many counts.
             TemplateError: The template refuses the conversation.
         """
+        if request.least_tokens > self.budget.context_tokens:
+            raise ContextOverflow(request.least_tokens, self.budget.context_tokens)
         found = self._tree.locate(request)
         if self._used_up(found) is not None or not self._ledger.may_count():
             self._ledger.refused["count"] += 1
@@ -171,10 +175,14 @@ class Session:
             raise self._fault
         return trajectory_of(self._tree, self._ledger.budget_hit, self._ledger.refused, self._capture.train_roles)
 
+    def _overflow(self, prompt_tokens: int) -> ContextOverflow:
+        self._ledger.refuse("context", self._tree.begun)
+        return ContextOverflow(prompt_tokens, self.budget.context_tokens)
+
     def _used_up(self, position: Position) -> str | None:
         """Why there may be no model call for a request; a first try that it would supersede spends nothing."""
         unanswered = sum(call.recording is None and not position.asked_by(call) for call in self._flights)
-        return self._ledger.used_up(len(self._tree.calls) + unanswered)
+        return self._ledger.used_up(len(self._tree.calls) + unanswered, self._tree.begun)
 
     def _refusal(self, reason: str, position: Position) -> Exchange:
         """The prompt may not have been rendered, so its tokens are the known ones."""

@@ -8,7 +8,7 @@ trial costs memory in proportion to its tokens, however often its history was se
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -47,6 +47,11 @@ class Request:
     tools: tuple[Tool, ...]
     lane: str = ""
     tool_choice: ToolChoice = "auto"
+
+    @property
+    def least_tokens(self) -> int:
+        """Tokens that its prompt has at the very least: one a message, but for system messages, which may be joined."""
+        return sum(message.role != "system" for message in self.messages)
 
 
 @dataclass(eq=False)
@@ -188,7 +193,7 @@ class TokenTree:
 
     def __init__(self) -> None:
         self._roots: list[Call] = []
-        self._by_anchor: defaultdict[str, list[Call]] = defaultdict(list)
+        self._by_anchor: defaultdict[_Anchor, list[Call]] = defaultdict(list)
         self.begun = 0
         """Calls that were begun, and the index of the next."""
         self.calls: list[Call] = []
@@ -244,7 +249,7 @@ class TokenTree:
     def read(self, call: Call, turn: Turn) -> None:
         """Note the answer as the harness gets it, so that later requests can echo it."""
         call.turn = turn
-        for anchor in _anchors(turn.message):
+        for anchor in _anchors_of(turn.message):
             self._by_anchor[anchor].append(call)
 
     def discard(self, call: Call) -> None:
@@ -256,7 +261,7 @@ class TokenTree:
         return [
             other
             for other in self.siblings(call.parent)
-            if other is not call and _same_request(other.request, call.request)
+            if other is not call and other.digests == call.digests and _same_request(other.request, call.request)
         ]
 
     @property
@@ -292,10 +297,9 @@ class TokenTree:
 
     def _sampled(self, message: Message, tools: Sequence[Tool]) -> Call | None:
         """The call of any branch that sampled this turn: as context, it keeps the ids it was sampled with."""
-        for anchor in _anchors(message):
-            for call in reversed(self._by_anchor.get(anchor, ())):
-                if call.turn and same_message(call.turn.message, message, tools):
-                    return call
+        for call in reversed(self._by_anchor.get(_anchor(message), ())):
+            if call.turn and same_message(call.turn.message, message, tools):
+                return call
         return None
 
 
@@ -317,11 +321,24 @@ def _size(value: Json | Mapping[str, Json]) -> int:
             return 1
 
 
-def _anchors(message: Message) -> list[str]:
-    """Keys under which an assistant's turn is found again: its first call's id, else its text."""
+type _Anchor = tuple[str, ...]
+
+
+def _anchor(message: Message) -> _Anchor:
+    """The key under which an assistant's turn is found again: its first call's id, else its text and reasoning.
+
+    It leaves few calls to be compared, whatever a harness sends: a search must not hold up the other trials.
+    """
     if message.tool_calls:
-        return [f"call {message.tool_calls[0].id}"]
-    return [f"text {message.content.strip()}"] if message.content.strip() else []
+        return ("call", message.tool_calls[0].id)
+    return ("text", message.content.strip(), (message.reasoning or "").strip())
+
+
+def _anchors_of(turn: Message) -> Iterable[_Anchor]:
+    """The keys of a sampled turn: its reasoning may be left out of its echo. A turn that says nothing has none."""
+    if not turn.tool_calls and not turn.content.strip():
+        return ()
+    return {_anchor(turn), _anchor(replace(turn, reasoning=None))}
 
 
 def _continues(call: Call, request: Request, start: int, end: int) -> bool:

@@ -40,6 +40,19 @@ COSMETIC = {
     "parsed flag": with_arguments(flag=True),
     "default filled in": with_arguments(background=False),
     "null filled in": with_arguments(other=None),
+    "arguments unread": replace(
+        KNOWN, tool_calls=(replace(KNOWN.tool_calls[0], arguments={"__unparsedToolInput": {"raw": "{", "len": 1}}),)
+    ),
+    "arguments malformed": replace(
+        KNOWN,
+        tool_calls=(
+            replace(KNOWN.tool_calls[0], arguments={"_openhands_malformed_tool_call": True, "error": "no JSON"}),
+        ),
+    ),
+    "not run": replace(
+        KNOWN,
+        tool_calls=(replace(KNOWN.tool_calls[0], name="invalid", arguments={"tool": "bash", "error": "no such tool"}),),
+    ),
     "tool renamed": replace(KNOWN, tool_calls=(replace(KNOWN.tool_calls[0], name="Bash2"),)),
 }
 REWRITES = {
@@ -55,6 +68,9 @@ REWRITES = {
     "a flag for a number": with_arguments(timeout=True),
     "not the default": with_arguments(background=True),
     "unknown argument": with_arguments(other=1),
+    "another tool's call": replace(
+        KNOWN, tool_calls=(replace(KNOWN.tool_calls[0], name="invalid", arguments={"tool": "read", "error": "none"}),)
+    ),
     "argument lost": replace(KNOWN, tool_calls=(replace(KNOWN.tool_calls[0], arguments={"command": "ls"}),)),
 }
 
