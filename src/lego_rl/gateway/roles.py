@@ -3,7 +3,8 @@
 Rule: a call that continues another has its role. The main conversation is the first one that was offered tools, else
 the first. One that speaks from the same lane with the same tools and system prompt is main too (a fresh start after a
 compaction); with other tools, another prompt or another lane it is a sub-agent's. One without tools, beside a main one
-that has some, is a title if it began before the main conversation's second call, else a compaction.
+that has some, is a title if it began before the main conversation's second call and holds no turn of an assistant, else
+a compaction.
 
 A harness may also ask for a compaction in the main conversation itself. That call is told by what becomes of it: it
 calls no tool, nothing continues it, and the next main call that begins finds most of it in what it is told.
@@ -39,6 +40,8 @@ def _role(root: Call, main: Call) -> CallRole:
         return "main"
     if root.request.tools or not main.request.tools:
         return "subagent"
+    if any(message.role == "assistant" for message in root.request.messages):
+        return "compaction"
     second = min((call.index for call in main.children), default=None)
     return "title" if second is None or root.index < second else "compaction"
 

@@ -34,7 +34,8 @@ class QwenCodeOptions(Settings):
     """Official options of ``qwen`` and of its settings file."""
 
     tools: tuple[str, ...] | None = None
-    """``tools.core``: built-in tools to offer, such as ``["read_file", "edit", "run_shell_command"]``; all if unset."""
+    """``tools.core``: built-in tools to offer, such as ``["read_file", "edit", "run_shell_command"]``; all if
+    unset. Those for sub-agents, skills and further tools stay; `excluded_tools` takes them away."""
     excluded_tools: tuple[str, ...] = ()
     """``tools.exclude``: tools that are not offered."""
     system_prompt: str | None = Field(default=None, min_length=1)
@@ -45,8 +46,6 @@ class QwenCodeOptions(Settings):
     """``model.reasoningEffort``: sent with every request; a gateway's policy ignores it."""
     context_tokens: int | None = Field(default=None, ge=8_000)
     """``contextWindowSize``: near this size the history is summarised; unset, that is beyond the gateway's budget."""
-    auto_memory: bool = False
-    """``memory.enableManagedAutoMemory``: a sub-agent reads the history after the run and notes what to remember."""
 
 
 class QwenCode:
@@ -111,7 +110,7 @@ class QwenCode:
         return {
             "model": model,
             "tools": tools,
-            "memory": {"enableManagedAutoMemory": options.auto_memory, "enableManagedAutoDream": False},
+            "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False},
             "general": {"enableAutoUpdate": False},
             "privacy": {"usageStatisticsEnabled": False},
             "telemetry": {"enabled": False},

@@ -38,6 +38,7 @@ async def roles(*requests: tuple[list[Message], tuple[Tool, ...]]) -> list[str]:
 
 MAIN = (START, (BASH,))
 ASK_TITLE = ([Message("system", "Name it."), user("Mend it.")], ())
+SUM_UP = ([Message("system", "Sum it up."), user("Mend it."), Message("assistant", "I look."), user("So?")], ())
 SUB = ([Message("system", "Explore."), user("Look.")], (replace(BASH, name="look"),))
 OTHER_SUB = ([Message("system", "Explore."), user("Look again.")], SUB[1])
 FRESH = ([START[0], user("So far: much.")], (BASH,))
@@ -50,6 +51,7 @@ FRESH = ([START[0], user("So far: much.")], (BASH,))
         ([ASK_TITLE, MAIN, MAIN], ["title", "main", "main"]),
         ([MAIN, ASK_TITLE, MAIN], ["main", "title", "main"]),
         ([MAIN, MAIN, ASK_TITLE], ["main", "main", "compaction"]),
+        ([MAIN, SUM_UP, MAIN], ["main", "compaction", "main"]),
         ([MAIN, SUB, MAIN, OTHER_SUB], ["main", "subagent", "main", "subagent"]),
         ([MAIN, MAIN, FRESH], ["main", "main", "main"]),
         ([(START, ()), ASK_TITLE], ["main", "subagent"]),

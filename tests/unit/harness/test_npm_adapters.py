@@ -95,15 +95,13 @@ def test_qwen_code_options_reach_arguments_and_settings() -> None:
         "append_system_prompt": "Be exact.",
         "reasoning_effort": "low",
         "context_tokens": 30_000,
-        "auto_memory": True,
     }
-    arguments = set(launch("qwen-code", **options).argv) - set(launch("qwen-code").argv)
+    arguments = set(launch("qwen-code", ENDPOINT, **options).argv) - set(launch("qwen-code").argv)
     assert arguments == {"--system-prompt=--be brief", "--append-system-prompt=Be exact."}
-    settings = qwen(**options)
+    settings = qwen(ENDPOINT, **options)
     assert settings["tools"] == {"core": ["edit", "run_shell_command"], "exclude": ["agent"]}
     assert settings["model"]["reasoningEffort"] == "low"
     assert settings["model"]["generationConfig"]["contextWindowSize"] == 30_000
-    assert settings["memory"]["enableManagedAutoMemory"] is True
 
 
 @pytest.mark.parametrize(
