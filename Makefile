@@ -22,12 +22,12 @@ setup-verl: setup
 	@scripts/setup_verl.sh
 
 test-integration:
-	@scripts/setup.sh claude-code openhands-sdk
+	@scripts/setup.sh claude-code opencode openhands-sdk qwen-code
 	@scripts/setup_verl.sh
 	$(PYTEST) tests/integration
 
 test-long:
-	@scripts/setup.sh claude-code openhands-sdk
+	@scripts/setup.sh claude-code opencode openhands-sdk qwen-code
 	$(PYTEST) -s tests/long $(if $(RUNS),--runs $(RUNS))
 
 check: setup
