@@ -14,7 +14,7 @@ from lego_rl.messages import Json
 _TOOLS = re.compile(r"<tools>\n(.*?)\n</tools>", re.DOTALL)
 _COMMANDS = ("command", "cmd")
 _FINISHERS = ("finish", "attempt_completion", "submit")
-_DELEGATES = ("agent", "task")
+_DELEGATES = ("agent", "task", "spawn_agent")
 _FILLER: Mapping[str, Json] = {"string": "A step of the job.", "boolean": False, "integer": 1, "number": 1, "array": []}
 
 
@@ -58,7 +58,8 @@ class Toolbox:
         return f"<tool_call>\n<function={name}>\n{parameters}</function>\n</tool_call>"
 
     def _named(self, names: Sequence[str], text: str, further: Mapping[str, str]) -> str | None:
-        name = next((name for name in self.tools if name.lower() in names), None)
+        # A tool in a namespace is shown as ``namespace.name``.
+        name = next((name for name in self.tools if name.rpartition(".")[2].lower() in names), None)
         if name is None:
             return None
         known = self.tools[name].get("properties", {})

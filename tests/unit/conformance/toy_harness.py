@@ -1,0 +1,106 @@
+"""A harness of thirty lines, over the wire and the gateway that real ones are tried with."""
+
+import asyncio
+import contextlib
+import json
+import shutil
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from lego_rl.conformance.policy import INSTRUCTION, Policy
+from lego_rl.conformance.situations import SITUATIONS, Situation
+from lego_rl.conformance.trial import Tape
+from lego_rl.conformance.wire import Fault, Wire
+from lego_rl.engine.protocol import Sample
+from lego_rl.engine.scripted import ScriptedEngine
+from lego_rl.gateway.encoding import Encoder
+from lego_rl.gateway.server import Gateway
+from lego_rl.gateway.template import ChatTemplate
+from lego_rl.gateway.tool_calls import tool_call_parser
+from lego_rl.gateway.trajectory import Trajectory
+from lego_rl.harness.base import Conduct
+
+DEMO = Path(str(resources("lego_rl.policies") / "demo"))
+JOB = Path(str(resources("lego_rl.conformance") / "job" / "repo"))
+BASH: dict[str, Any] = {
+    "name": "bash",
+    "description": "Run a command.",
+    "parameters": {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
+}
+NAMED = {situation.name: situation for situation in SITUATIONS}
+
+
+@dataclass
+class Ran:
+    """What came of a run."""
+
+    trajectory: Trajectory
+    samples: list[Sample]
+    wire: Wire
+    statuses: list[int] = field(default_factory=list)
+
+
+async def run_toy(situation: Situation, folder: Path, faults: Mapping[int, Fault] | None = None) -> Ran:
+    """Let the toy work in `folder`, where the job's files are put."""
+    shutil.copytree(JOB, folder / "repo")
+    template = ChatTemplate.load(DEMO)
+    encoder = Encoder((DEMO / "tokenizer.json").read_text(encoding="utf-8"))
+    policy = Policy(template, encoder, Conduct(), situation.steps, interfere=situation.interfere)
+    tape = Tape(ScriptedEngine(policy))
+    gateway = Gateway(tape, template, tool_call_parser("qwen3_coder"))
+    session = gateway.open(situation.budget, temperature=1.0, seed=0)
+    statuses: list[int] = []
+    with socket.socket(socket.AF_UNIX) as inner, socket.socket() as outer:
+        inner.bind(str(folder / "gateway"))
+        inner.listen()
+        inner.setblocking(False)
+        outer.bind(("127.0.0.1", 0))
+        outer.listen()
+        listener = await gateway.serve(inner.dup(), session)
+
+        def refused() -> None:
+            statuses.append(len(tape.samples))
+            policy.summary_due = True
+
+        wire = Wire(folder / "gateway", lambda: len(tape.samples), faults or situation.faults, refused)
+        try:
+            async with wire.laid(outer.dup()):
+                url = f"http://127.0.0.1:{outer.getsockname()[1]}{session.path}/v1"
+                await _talk(url, folder / "repo")
+        finally:
+            await listener.close()
+    return Ran(await gateway.close(session), tape.samples, wire, statuses)
+
+
+async def _talk(url: str, workdir: Path) -> None:
+    async with aiohttp.ClientSession() as client:
+        messages: list[Any] = [{"role": "user", "content": INSTRUCTION}]
+        while message := await _ask(client, url, messages):
+            messages.append(message)
+            for call in message.get("tool_calls", ()):
+                command = json.loads(call["function"]["arguments"]).get("command", "echo there is no such tool")
+                process = await asyncio.create_subprocess_exec(
+                    "bash", "-c", command, cwd=workdir, stdout=asyncio.subprocess.PIPE
+                )
+                output, _ = await process.communicate()
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": output.decode()})
+            if not message.get("tool_calls"):
+                return
+
+
+async def _ask(client: aiohttp.ClientSession, url: str, messages: list[Any]) -> dict[str, Any] | None:
+    """The next message, asked for up to three times; ``None`` if the request is refused."""
+    body = {"model": "policy", "messages": messages, "tools": [{"type": "function", "function": BASH}]}
+    for _ in range(3):
+        with contextlib.suppress(aiohttp.ClientError):
+            async with client.post(f"{url}/chat/completions", json=body) as response:
+                if response.status < 500:
+                    answer = await response.json()
+                    return answer["choices"][0]["message"] if response.status == 200 else None
+    return None
