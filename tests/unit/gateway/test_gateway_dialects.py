@@ -8,9 +8,10 @@ from gateway_kit import BASH
 from lego_rl.gateway.dialects.anthropic import AnthropicDialect
 from lego_rl.gateway.dialects.base import BadRequest
 from lego_rl.gateway.dialects.openai_chat import OpenAIChatDialect
+from lego_rl.gateway.dialects.openai_responses import OpenAIResponsesDialect
 from lego_rl.messages import Json, Message, ToolCall
 
-ANTHROPIC, OPENAI = AnthropicDialect(), OpenAIChatDialect()
+ANTHROPIC, OPENAI, RESPONSES = AnthropicDialect(), OpenAIChatDialect(), OpenAIResponsesDialect()
 
 
 def from_anthropic(*messages: Json, system: Json = None) -> tuple[Message, ...]:
@@ -49,19 +50,25 @@ def test_anthropic_results_come_before_text_and_a_text_model_is_told_of_images()
     )
 
 
-UNSEEN: dict[str, tuple[Json, Json]] = {
-    "image": ({"type": "image", "source": {}}, {"type": "image_url", "image_url": {}}),
-    "file": ({"type": "document", "source": {}}, {"type": "file", "file": {}}),
-    "audio": ({"type": "audio"}, {"type": "input_audio", "input_audio": {}}),
-    "what comes next": ({"type": "what comes next"}, {"type": "what comes next"}),
+def from_responses(*items: Json) -> tuple[Message, ...]:
+    return RESPONSES.read({"model": "m", "input": list(items)}, {}).request.messages
+
+
+NEXT: Json = {"type": "what comes next"}
+UNSEEN: dict[str, tuple[Json, Json, Json]] = {
+    "image": ({"type": "image", "source": {}}, {"type": "image_url", "image_url": {}}, {"type": "input_image"}),
+    "file": ({"type": "document", "source": {}}, {"type": "file", "file": {}}, {"type": "input_file"}),
+    "audio": ({"type": "audio"}, {"type": "input_audio", "input_audio": {}}, {"type": "input_audio"}),
+    "what comes next": (NEXT, NEXT, NEXT),
 }
 
 
 @pytest.mark.parametrize(("name", "parts"), UNSEEN.items(), ids=UNSEEN)
-def test_what_a_text_model_cannot_see_has_one_name_in_every_protocol(name: str, parts: tuple[Json, Json]) -> None:
+def test_what_a_text_model_cannot_see_has_one_name_in_every_protocol(name: str, parts: tuple[Json, Json, Json]) -> None:
     before: Json = {"type": "text", "text": "See "}
-    anthropic, openai = ({"role": "user", "content": [before, part]} for part in parts)
-    assert from_anthropic(anthropic) == from_openai(openai) == (Message("user", f"See [{name}]", unseen=(name,)),)
+    anthropic, chat, responses = ({"role": "user", "content": [before, part]} for part in parts)
+    assert from_anthropic(anthropic) == from_openai(chat) == from_responses(responses)
+    assert from_anthropic(anthropic) == (Message("user", f"See [{name}]", unseen=(name,)),)
 
 
 @pytest.mark.parametrize("mark", [{}, {"is_error": False}, {"is_error": True}], ids=["none", "false", "true"])
@@ -153,6 +160,19 @@ def test_many_blocks_of_a_turn_are_not_compared_with_each_other() -> None:
     text = "".join(map(str, range(100)))
     assert from_anthropic({"role": "assistant", "content": blocks}) == (Message("assistant", text, reasoning=text),)
     assert CountedBlock.compared == 0
+
+
+def test_the_names_of_found_tools_are_text() -> None:
+    found: Json = [{"type": "tool_reference", "tool_name": "WebFetch"}]
+    block: Json = {"type": "tool_result", "tool_use_id": "c1", "content": found}
+    assert from_anthropic({"role": "user", "content": [block]}) == (Message("tool", "WebFetch", tool_call_id="c1"),)
+
+
+@pytest.mark.parametrize("kind", [1, [], {}])
+def test_the_type_of_a_tool_is_text(kind: Json) -> None:
+    body: Json = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "tools": [{"name": "x", "type": kind}]}
+    with pytest.raises(BadRequest, match=r"tools\.0\.type"):
+        ANTHROPIC.read(body, {})
 
 
 @pytest.mark.parametrize("role", ["user", "assistant"])

@@ -164,7 +164,7 @@ def _tools(offered: list[Json]) -> Iterator[Tool]:
     for index, value in enumerate(offered):
         where = f"tools.{index}"
         fields = as_object(value, where)
-        if fields.get("type") in (None, "custom"):
+        if optional_text(fields.get("type"), f"{where}.type") in ("", "custom"):
             yield Tool(
                 as_text(fields.get("name"), f"{where}.name"),
                 optional_text(fields.get("description"), f"{where}.description"),

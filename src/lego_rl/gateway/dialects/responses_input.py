@@ -6,7 +6,6 @@ place in a text conversation, such as the record of a hosted tool, is named in i
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from lego_rl.gateway.dialects.base import BadRequest, ToolForm
 from lego_rl.gateway.dialects.fields import (
@@ -25,7 +24,6 @@ type Offered = list[tuple[Tool, ToolForm | None]]
 """Tools as the policy sees them, each with how its calls are written, where it is no plain function."""
 
 
-@dataclass
 class Conversation:
     """Messages and tools of a request, as they are put together.
 
@@ -34,11 +32,12 @@ class Conversation:
         tools: Offered so far.
     """
 
-    messages: list[Message] = field(default_factory=list)
-    tools: Offered = field(default_factory=list)
-    _reasoning: str | None = None
-    _text: Said | None = None
-    _calls: list[ToolCall] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.tools: Offered = []
+        self._reasoning: str | None = None
+        self._text: Said | None = None
+        self._calls: list[ToolCall] = []
 
     def say(self, message: Message) -> None:
         """Add a message that is not the assistant's."""
