@@ -5,6 +5,7 @@ Per situation: every delivered token exact under its own prompt, none lost, none
 rewrites ask for.
 """
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -110,6 +111,26 @@ async def test_a_sub_agent_in_between(wire: Wire, capture: CaptureSettings) -> N
         trajectory = at.session.close()
         assert [g.role for g in trajectory.generations] == ["main", "main", "subagent", "main", "subagent", "main"]
         await finish(at, engine, segments=2)
+
+
+async def test_sub_agents_at_the_same_time(wire: Wire, capture: CaptureSettings) -> None:
+    async with served(engine := tape([f"Look {n}.\n{call}" for n, call in enumerate(CALLS)]), capture=capture) as at:
+        subs = [[Message("system", "Explore."), user(f"Where is {name}?")] for name in ("it", "the other")]
+        messages, *_ = await asyncio.gather(turns(at, wire, START, 3), *(turns(at, wire, sub, 2) for sub in subs))
+        await turns(at, wire, messages, 1)
+        await finish(at, engine, segments=3)
+
+
+async def test_an_answer_that_the_harness_never_saw(wire: Wire, capture: CaptureSettings) -> None:
+    async with served(engine := tape(CALLS), capture=capture) as at:
+        messages = await turns(at, wire, START, 2)
+        await at.ask(wire, messages)
+        # What the gateway sees of a connection that breaks while the answer is on its way.
+        at.session._tree.calls[-1].written = False
+        await turns(at, wire, [*messages[:-1], user("The connection broke.")], 1)
+        trajectory = at.session.close()
+        assert [each.fate for each in trajectory.generations] == ["delivered"] * 2 + ["abandoned", "delivered"]
+        await finish(at, engine, segments=1, lost=(2,))
 
 
 async def test_compaction(wire: Wire, capture: CaptureSettings) -> None:
