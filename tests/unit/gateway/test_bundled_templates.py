@@ -1,7 +1,8 @@
 """Rendering what is new equals rendering everything, for every chat template that policies of this project come with.
 
-The demo's template, and those of the Qwen family from the ``trl`` library, with the turns that its policies would
-sample, in conversations that the template strips nothing from.
+The demo's template, and those of the Qwen family from the ``trl`` library. Two equalities are asked of each, with the
+turns that its policies would sample: kept reasoning, in conversations that the template does not strip, and reasoning
+as sent, in all.
 """
 
 import asyncio
@@ -56,6 +57,15 @@ def test_parser_and_template_agree(template: ChatTemplate, parser: str) -> None:
 
 
 @every_template
+@given(turns=st.lists(TURN, min_size=1, max_size=4), thinks=st.booleans())
+@settings(max_examples=10)
+def test_a_conversation_as_it_is_sent_is_rendered_as_at_once(
+    template: ChatTemplate, parser: str, turns: Sequence[tuple[str, str | None, bool, bool]], thinks: bool
+) -> None:
+    talk(template, parser, "as_sent", turns, thinks=thinks)
+
+
+@every_template
 @given(turns=st.lists(TURN.map(lambda turn: (*turn[:2], False, True)), min_size=1, max_size=4))
 @settings(max_examples=10)
 def test_a_conversation_that_nothing_is_stripped_from_is_rendered_as_at_once(
@@ -75,6 +85,7 @@ def talk(
     thinks: bool,
 ) -> None:
     """Let a policy say what its template would write for each turn, and compare every prompt with the one-shot one."""
+
     messages = [Message("system", "Be brief."), user("Mend it.")]
     said: list[Message] = []
 
