@@ -32,6 +32,11 @@ from lego_rl.messages import Json, Message, Tool
 _RENDER_DATE = datetime.datetime(2025, 1, 1)
 """What ``strftime_now`` answers: a prompt must not depend on the day on which it was rendered."""
 
+_REFUSALS = (
+    jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError,
+)  # fmt: skip
+"""What a template raises for a conversation that it was not written for, deliberately or not."""
+
 
 class ChatTemplate:
     """A tokenizer and a chat template.
@@ -137,15 +142,7 @@ class ChatTemplate:
     def _render(self, messages: list[Any], tools: list[Any] | None) -> str:
         try:
             return self._template.render(messages=messages, tools=tools, add_generation_prompt=True, **self._variables)
-        except (
-            jinja2.TemplateError,
-            TypeError,
-            ValueError,
-            LookupError,
-            AttributeError,
-            ArithmeticError,
-            RecursionError,
-        ) as error:
+        except _REFUSALS as error:
             raise TemplateError(
                 f"the chat template refuses this conversation: {error}",
                 "use a template that takes the roles and the order of messages that the harness sends",
