@@ -186,7 +186,7 @@ def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(prog="python -m warm_start.build", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("runs/warm-start"), help="folder of the build")
-    parser.add_argument("--small", action="store_true", help="a few minutes instead of an hour")
+    parser.add_argument("--small", action="store_true", help="a few minutes instead of an hour and a half")
     arguments = parser.parse_args()
     policy = Build(SMALL if arguments.small else FULL, arguments.out).run()
     _CONSOLE.print(f"finished: {policy}; to ship it, copy it over src/lego_rl/policies/demo")

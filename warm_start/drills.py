@@ -142,6 +142,7 @@ _PRINTS = {
         before_hit="./",
         after_hit=(
             "\n[The command completed with exit code 0.]\n[Current working directory: /app]\n"
+            "[Python interpreter: /opt/toolchain/bin/python]\n"
             "[Command finished with exit code 0]"
         ),
         before_listing="Here's the result of running `cat -n` on {path}:\n",

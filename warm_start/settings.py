@@ -49,8 +49,8 @@ def _captures(claude_code: int, openhands: int) -> tuple[CaptureSettings, ...]:
 
 FULL = BuildSettings(
     phrases=SftSettings(steps=100, batch=24, warmup=50, optimizer=_optimizer(2e-3)),
-    lookups=SftSettings(steps=1400, batch=24, microbatch_tokens=4096, optimizer=_optimizer(1.5e-3)),
-    prompted=SftSettings(steps=250, batch=16, optimizer=_optimizer(1.2e-3)),
+    lookups=SftSettings(steps=3000, batch=24, microbatch_tokens=4096, optimizer=_optimizer(1.5e-3)),
+    prompted=SftSettings(steps=125, batch=24, optimizer=_optimizer(8e-4)),
     captures=_captures(500, 200),
     # Gently: larger steps on these few, erring demonstrations cost the copying that the drills taught.
     sft=SftSettings(steps=80, batch=32, optimizer=_optimizer(1.5e-4)),

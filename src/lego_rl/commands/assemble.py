@@ -31,6 +31,7 @@ from lego_rl.rollout.runner import Progress, run_trials
 from lego_rl.rollout.spec import HarnessChoice, TrialSpec
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.rollout.trial import Runtime
+from lego_rl.sandbox.image import check_rootfs
 from lego_rl.sandbox.preflight import check_machine
 from lego_rl.sandbox.state import State
 from lego_rl.tasks.pool import load_pool, pool_folder
@@ -197,6 +198,8 @@ def loop_parts(
         LegoError: Something that the recipe names is missing or does not fit.
     """
     check_machine()
+    if recipe.sandbox.rootfs is not None:
+        check_rootfs(recipe.sandbox.rootfs)
     source = policy_directory(recipe.policy.path)
     _check_policy(recipe, source)
     parts = _RuntimeParts.load(recipe, source)

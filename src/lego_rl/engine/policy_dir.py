@@ -28,6 +28,8 @@ _EMBEDDING = "model.embed_tokens.weight"
 _HEAD = "lm_head.weight"
 _ROUTER = ".mlp.gate.weight"
 _MOST_HEADER_BYTES = 100_000_000
+_DTYPES = frozenset({"F64", "F32", "F16", "BF16"})
+"""Weights of other dtypes are quantised: their numbers are not the policy's without scales that are not read here."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ def inspect_policy(path: Path) -> PolicyFacts:
     stored = _stored_tensors(path)
     vocab_size = _config_value(path, config, "vocab_size")
     tied = bool(config.get("tie_word_embeddings", False))
+    _check_dtypes(path, stored)
     _check_embedding(path, stored, vocab_size, tied)
     tokenizer_size = _tokenizer_size(path)
     if tokenizer_size > vocab_size:
@@ -138,6 +141,14 @@ def _tokenizer_size(path: Path) -> int:
     except Exception as error:  # the library raises plain Exception for every defect
         raise ConfigError(f"{file} is no fast tokenizer: {error}", "save the tokenizer again") from error
     return int(max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)) + 1
+
+
+def _check_dtypes(path: Path, stored: Mapping[str, _Stored]) -> None:
+    for name, tensor in stored.items():
+        if tensor.dtype not in _DTYPES:
+            raise ConfigError(
+                f"{name} in {path} is stored as {tensor.dtype}, which cannot be trained", "save the policy in bfloat16"
+            )
 
 
 def _check_embedding(path: Path, stored: Mapping[str, _Stored], vocab_size: int, tied: bool) -> None:

@@ -83,6 +83,11 @@ class Encoder:
                 "remove these tokens from the model's vocabulary or its merges",
             )
 
+    @property
+    def size(self) -> int:
+        """One more than the highest id."""
+        return 1 + int(max(self._full.get_vocab(with_added_tokens=True).values()))
+
     def id_of(self, token: str) -> int:
         """Id of an added token; `KeyError` if it is none."""
         return self._added[token]

@@ -30,8 +30,9 @@ class Exchange:
         self.call = call
 
     def supersede(self, newer: "Exchange") -> None:
-        """Cancel this exchange's work in favour of `newer`."""
+        """Cancel this exchange's work in favour of `newer`, which whoever waits here waits for from now on."""
         self._successor = newer
+        newer._waiting += self._waiting
         self.abort()
 
     def abort(self) -> None:
@@ -49,14 +50,26 @@ class Exchange:
         """
         if self._task is None:
             raise RuntimeError("the exchange was never started")
-        self._waiting += 1
+        self._last._waiting += 1
         waiter = asyncio.create_task(self._follow(self._task))
-        waiter.add_done_callback(lambda _: self._leave())
+        waiter.add_done_callback(lambda _: self._last._leave())
         return waiter
 
+    @property
+    def _last(self) -> "Exchange":
+        """The newest request for the same thing: its work is what everybody waits for."""
+        current = self
+        while current._successor is not None:
+            current = current._successor
+        return current
+
     async def _follow(self, task: "asyncio.Task[Answer]") -> Answer:
-        await asyncio.wait({task})
-        return task.result() if self._successor is None else await self._successor.answer()
+        while True:
+            await asyncio.wait({task})
+            newest = self._last._task
+            if newest is None or newest is task:
+                return task.result()
+            task = newest
 
     def _leave(self) -> None:
         """One who waited no longer does."""
@@ -66,8 +79,5 @@ class Exchange:
 
     def written(self) -> None:
         """The response was fully written."""
-        current = self
-        while current._successor is not None:
-            current = current._successor
-        if current.call is not None:
-            current.call.written = True
+        if (call := self._last.call) is not None:
+            call.written = True

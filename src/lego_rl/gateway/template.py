@@ -27,6 +27,11 @@ from lego_rl.gateway.encoding import MARK, Encoder
 from lego_rl.gateway.template_language import template_environment
 from lego_rl.messages import Json, Message, Tool
 
+_REFUSALS = (
+    jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError,
+)  # fmt: skip
+"""What a template raises for a conversation that it was not written for, deliberately or not."""
+
 
 @dataclass(frozen=True)
 class Sheet:
@@ -97,8 +102,9 @@ class ChatTemplate:
         """
         tokenizer, source = (_read(directory / name) for name in ("tokenizer.json", "chat_template.jinja"))
         generation = directory / "generation_config.json"
-        stops = _stop_ids(generation) if generation.is_file() else ()
-        return cls(Encoder(tokenizer), source, variables=variables, extra_stops=stops)
+        encoder = Encoder(tokenizer)
+        stops = _stop_ids(generation, encoder.size) if generation.is_file() else ()
+        return cls(encoder, source, variables=variables, extra_stops=stops)
 
     def opening(self, messages: Sequence[Message], tools: Sequence[Tool]) -> list[int]:
         """Ids of the first context block: tools, system prompt, messages and generation prompt.
@@ -206,7 +212,7 @@ class ChatTemplate:
     def _render(self, messages: list[Any], tools: list[Any] | None, *, asks: bool = True) -> str:
         try:
             return self._template.render(messages=messages, tools=tools, add_generation_prompt=asks, **self._variables)
-        except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
+        except _REFUSALS as error:
             raise TemplateError(
                 f"the chat template refuses this conversation: {error}",
                 "use a template that takes the roles and the order of messages that the harness sends",
@@ -233,13 +239,13 @@ def _read(path: Path) -> str:
         raise TemplateError(f"{path} cannot be read ({error})", "save or copy the policy again") from error
 
 
-def _stop_ids(path: Path) -> list[int]:
-    """The ``eos_token_id`` of a ``generation_config.json``: none, one or several."""
+def _stop_ids(path: Path, size: int) -> list[int]:
+    """The ``eos_token_id`` of a ``generation_config.json``: none, one or several, of a tokenizer's `size` ids."""
     try:
         stops = json.loads(_read(path)).get("eos_token_id")
         ids = [] if stops is None else [stops] if isinstance(stops, int) else list(stops)
-        if not all(isinstance(each, int) for each in ids):
-            raise TypeError(f"eos_token_id is {stops!r}")
+        if not all(type(each) is int and 0 <= each < size for each in ids):
+            raise TypeError(f"eos_token_id is {stops!r}, the tokenizer has {size} ids")
     except (ValueError, AttributeError, TypeError) as error:
         raise TemplateError(
             f"{path} names no stop ids ({error})", "save the policy's generation config again"

@@ -77,28 +77,9 @@ async def grade(
     parse = parser_named(task.tests.parser)
     own_files = await asyncio.to_thread(task_files, task)
     applied, rolled_back = await asyncio.to_thread(Ownership.of(task.tests, image.pristine).split, patch)
+    box = await _fresh(image, toolchain, limits, state)
     try:
-        box = await Sandbox.start(image, toolchain, limits=limits, state=state)
-    except (SandboxError, OSError) as error:
-        problem, fix = (error.problem, error.fix) if isinstance(error, SandboxError) else (str(error), "")
-        raise GradingStartError(
-            f"the grading sandbox could not be built: {problem}", fix or "run: lego-rl check sandbox"
-        ) from error
-    try:
-        try:
-            await box.put(image.workdir, [*_deletions_first(applied), *own_files])
-            done = await box.exec(["sh", "-c", task.tests.command], env=GRADING_ENVIRONMENT, timeout_sec=timeout_sec)
-            if done.died and box.limit_hits().unmeasured:
-                raise SandboxError(
-                    "the grading sandbox was killed because its limits could not be measured",
-                    "read the log of this run for what could not be measured",
-                )
-            log = _log(done, timeout_sec)
-        except SandboxError as error:
-            # A patch that cannot be written, or fills the disk, is the policy's; anything else is ours.
-            if not (isinstance(error, TransferError) or box.limit_hits().disk):
-                raise
-            log = f"the patch cannot be applied: {error.problem}"
+        log = await _apply_and_test(box, task, image.workdir, [*_deletions_first(applied), *own_files], timeout_sec)
         await box.kill()
         report = await asyncio.to_thread(read_report, box.run_folder.report / REPORT_NAME)
     finally:
@@ -112,6 +93,34 @@ async def grade(
         log=log,
         seconds=time.monotonic() - started,
     )
+
+
+async def _fresh(image: Image, toolchain: Toolchain, limits: Limits | None, state: State | None) -> Sandbox:
+    try:
+        return await Sandbox.start(image, toolchain, limits=limits, state=state)
+    except (SandboxError, OSError) as error:
+        problem, fix = (error.problem, error.fix) if isinstance(error, SandboxError) else (str(error), "")
+        raise GradingStartError(
+            f"the grading sandbox could not be built: {problem}", fix or "run: lego-rl check sandbox"
+        ) from error
+
+
+async def _apply_and_test(box: Sandbox, task: Task, workdir: str, changes: Sequence[Record], timeout_sec: float) -> str:
+    """Write the change and the task's own files, run the tests, and say what they printed."""
+    try:
+        await box.put(workdir, changes)
+        done = await box.exec(["sh", "-c", task.tests.command], env=GRADING_ENVIRONMENT, timeout_sec=timeout_sec)
+        if done.died and box.limit_hits().unmeasured:
+            raise SandboxError(
+                "the grading sandbox was killed because its limits could not be measured",
+                "read the log of this run for what could not be measured",
+            )
+    except SandboxError as error:
+        # A patch that cannot be written, or fills the disk, is the policy's; anything else is ours.
+        if not (isinstance(error, TransferError) or box.limit_hits().disk):
+            raise
+        return f"the patch cannot be applied: {error.problem}"
+    return _log(done, timeout_sec)
 
 
 def task_files(task: Task) -> list[Record]:

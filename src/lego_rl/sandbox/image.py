@@ -51,13 +51,8 @@ def prepare_image(environment: Path, state: State, *, workdir: str, rootfs: Path
         TaskError: There is nothing to make a work tree of.
         SandboxError: The Dockerfile needs a build, or the root file system is none.
     """
-    if rootfs is not None and not (rootfs / "usr").is_dir():
-        raise SandboxError(f"{rootfs} is no root file system (it has no usr/)", "unpack an image there, with its usr/")
-    uid = outside_uid()
-    if rootfs is not None and uid is not None and rootfs.stat().st_uid != uid:
-        raise SandboxError(
-            f"{rootfs} does not belong to the identity that sandboxes have", f"chown -R {uid}:{uid} {rootfs}"
-        )
+    if rootfs is not None:
+        check_rootfs(rootfs)
     dockerfile = environment / "Dockerfile"
     if dockerfile.is_file():
         recipe = read_dockerfile(dockerfile)
@@ -68,6 +63,21 @@ def prepare_image(environment: Path, state: State, *, workdir: str, rootfs: Path
     else:
         raise TaskError(f"{environment} has neither a Dockerfile nor repo/", "add the repository as environment/repo/")
     return Image(rootfs, _pristine(environment, recipe, rootfs, state), recipe.workdir, recipe.env)
+
+
+def check_rootfs(rootfs: Path) -> None:
+    """Whether a folder can be the root file system of sandboxes.
+
+    Raises:
+        SandboxError: It is no unpacked image, or belongs to somebody else.
+    """
+    if not (rootfs / "usr").is_dir():
+        raise SandboxError(f"{rootfs} is no root file system (it has no usr/)", "unpack an image there, with its usr/")
+    uid = outside_uid()
+    if uid is not None and rootfs.stat().st_uid != uid:
+        raise SandboxError(
+            f"{rootfs} does not belong to the identity that sandboxes have", f"chown -R {uid}:{uid} {rootfs}"
+        )
 
 
 def _pristine(environment: Path, recipe: Recipe, rootfs: Path | None, state: State) -> Path:

@@ -272,20 +272,28 @@ def seal(fields: "list[str]", descriptors: "list[int]") -> None:
 
 
 def kill(fields: "list[str]", descriptors: "list[int]") -> None:
-    """``kill``: end every process of the sandbox but this one. The reply is one byte."""
+    """``kill``: end every process of the sandbox but this one. The reply, one byte, comes when all are gone.
+
+    A killed process still exists for a moment. Whoever loses its parent becomes a child of this first process, and
+    nothing but this process could start another: no child left means nothing left.
+    """
     try:
         os.kill(-1, signal.SIGKILL)
     except ProcessLookupError:
         pass
+    reap(0)
     with socket.socket(fileno=descriptors[0]) as reply:
         reply.send(b"\0")
 
 
-def reap() -> None:
-    """Collect ended processes and reply for those that the host started."""
+def reap(options: int) -> None:
+    """Collect ended processes and reply for those that the host started.
+
+    With ``os.WNOHANG`` those that have ended already, with 0 all, however long they take.
+    """
     while True:
         try:
-            child, status = os.waitpid(-1, os.WNOHANG)
+            child, status = os.waitpid(-1, options)
         except ChildProcessError:
             return
         if child == 0:
@@ -343,7 +351,7 @@ def main() -> None:
         for descriptor, _ in events.poll():
             if descriptor == wake:
                 os.read(wake, 512)
-                reap()
+                reap(os.WNOHANG)
                 continue
             request = receive(control)
             if request is None:

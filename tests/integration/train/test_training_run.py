@@ -115,6 +115,7 @@ def check_complete(run: Path) -> None:
     assert all(row["audit/tokens"] == row["fidelity/tokens"] > 0 for row in rows)  # type: ignore[operator]
     summary = json.loads((run / "summary.json").read_text())
     assert summary["steps"] == STEPS
+    assert len(json.loads((run / "trained-families.json").read_text())) == 8
     assert summary["heldout_after"]["trials"] == 1
     assert summary["harness"] == "claude-code"
     assert (run / "report.html").stat().st_size > 10_000

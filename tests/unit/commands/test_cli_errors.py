@@ -35,6 +35,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ("policy.path=/nowhere", "there is no policy directory /nowhere", "builtin:NAME"),
         ("policy.tool_parser=hermess", "no tool-call parser is called 'hermess'", "qwen3_coder"),
         ("policy.tool_parser=hermes", "'hermes' cannot read the calls that the chat template", "'qwen3_coder'"),
+        ("sandbox.rootfs=/nowhere", "/nowhere is no root file system", "unpack an image there"),
         ("tasks.pool=/nowhere", "there is no task pool at /nowhere", "builtin"),
         ("tasks.train=trian", "the pool has no split 'trian'", "it has heldout, train, unseen"),
         ("rollout.tasks_per_step=400", "does not fit the 320 of split 'train'", "lower rollout.tasks_per_step"),

@@ -1,6 +1,7 @@
 """A policy directory is complete or refused by name of what is wrong."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -164,12 +165,28 @@ def bigger_tokenizer(folder: Path) -> None:
         (edit_weights(lambda weights: weights.pop("model.embed_tokens.weight")), "have no model.embed_tokens"),
         (edit_weights(lambda weights: weights.pop("model.layers.0.self_attn.q_proj.weight")), "missing_keys"),
         (edit_weights(lambda weights: weights.update(extra=torch.zeros(1))), "unexpected_keys"),
+        (edit_weights(lambda weights: weights["model.norm.weight"][3:4].fill_(math.nan)), "not finite"),
+        (edit_weights(lambda weights: weights["model.norm.weight"][3:4].fill_(math.inf)), "not finite"),
+        (
+            edit_weights(lambda w: w.update({"model.norm.weight": w["model.norm.weight"].to(torch.int8)})),
+            "stored as I8",
+        ),
     ],
 )
-def test_a_damaged_directory_is_refused(saved: Path, damage: Callable[[Path], object], named: str) -> None:
+def test_a_damaged_directory_is_refused(
+    saved: Path, damage: Callable[[Path], object], named: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     damage(saved)
     with pytest.raises(ConfigError, match=named):
         load_policy(saved, torch.float32)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("chosen", [0, 99])
+def test_a_router_that_cannot_choose_so_many_experts_is_refused(saved: Path, chosen: int) -> None:
+    edit_config(num_experts_per_tok=chosen)(saved)
+    with pytest.raises(ConfigError, match=f"cannot use {chosen} of"):
+        EmbeddedEngine.from_directory(saved)
 
 
 def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:

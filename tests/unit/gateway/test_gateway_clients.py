@@ -12,6 +12,12 @@ from lego_rl.gateway.trajectory import Accounting
 from lego_rl.gateway.tree import Request
 
 
+async def let_tasks_end() -> None:
+    """As many turns of the loop as a chain of cancelled tasks takes; a slow machine needs no more of them."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
 @every_wire
 async def test_a_stream_gets_headers_and_pings_while_the_engine_works(wire: Wire) -> None:
     engine = GatedEngine()
@@ -39,7 +45,7 @@ async def test_a_client_that_leaves_aborts_its_generation(wire: Wire, stream: bo
         else:
             asking.cancel()
         await asyncio.wait_for(engine.aborted.wait(), 5)
-        await asyncio.sleep(0.01)
+        await let_tasks_end()
         accounting = (await at.close()).accounting
         assert accounting == Accounting(refused={"client_gone": 1})
 
@@ -97,5 +103,37 @@ async def test_waiting_that_is_cancelled_before_its_first_step_aborts_the_genera
         exchange = await at.session.admit(Request(tuple(START), ()))
         work = asyncio.ensure_future(exchange.answer())
         work.cancel()
-        await asyncio.sleep(0.01)
+        await let_tasks_end()
         assert (await at.close()).accounting == Accounting(refused={"client_gone": 1})
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_the_older_of_equal_requests_keeps_the_newer_ones_work_alive(turns: int) -> None:
+    """Whether the newer one's client leaves before or after the older one's work has ended."""
+    engine = GatedEngine()
+    async with served(engine) as at:
+        first = await at.session.admit(Request(tuple(START), ()))
+        older = first.answer()
+        await engine.started.wait()
+        newer = (await at.session.admit(Request(tuple(START), ()))).answer()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        newer.cancel()
+        await let_tasks_end()
+        engine.may_answer.set()
+        assert (await older).message.content == "Done."
+        first.written()
+        trajectory = await at.close()
+        check_laws(trajectory, engine.inner.samples, {engine.inner.samples[0].call_id})
+        assert trajectory.accounting.refused == {"superseded": 1}
+
+
+async def test_work_that_both_of_equal_requests_have_left_is_aborted() -> None:
+    engine = GatedEngine()
+    async with served(engine) as at:
+        older, newer = [(await at.session.admit(Request(tuple(START), ()))).answer() for _ in range(2)]
+        older.cancel()
+        newer.cancel()
+        await let_tasks_end()
+        assert not engine.inner.samples
+        assert (await at.close()).accounting.refused == {"superseded": 1, "client_gone": 1}

@@ -107,6 +107,10 @@ def test_refused_conversations_and_templates_name_the_reason() -> None:
     )
     with pytest.raises(TemplateError, match="no!"):
         picky.opening([Message("tool", "x", tool_call_id="c")], [])
+    with pytest.raises(TemplateError, match="refuses this conversation: Range too big"):
+        ChatTemplate(encoder(), "{% for _ in range(10 ** 9) %}{% endfor %}")
+    with pytest.raises(TemplateError, match=r"refuses this conversation: .*by zero"):
+        ChatTemplate(encoder(), "{{ 1 // 0 }}")
     with pytest.raises(TemplateError, match="no added token"):
         ChatTemplate(encoder(), "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}")
     with pytest.raises(TemplateError, match="verbatim"):
@@ -129,7 +133,8 @@ def test_files_of_a_policy_directory(tmp_path_factory: pytest.TempPathFactory) -
     loaded = ChatTemplate.load(directory)
     assert loaded.stop_token_ids == (end, stop)
     assert loaded.opening([user("q")], []) == chat_template().opening([user("q")], [])
-    for damaged in ("{", "[]", '{"eos_token_id": "<|im_end|>"}', '{"eos_token_id": 1.5}'):
+    stops = ('"<|im_end|>"', "1.5", "true", "-1", "[0, 987654321]")
+    for damaged in ("{", "[]", *(f'{{"eos_token_id": {stop}}}' for stop in stops)):
         (directory / "generation_config.json").write_text(damaged, encoding="utf-8")
         with pytest.raises(TemplateError, match=r"generation_config\.json"):
             ChatTemplate.load(directory)

@@ -113,7 +113,14 @@ def _refuse_unsupported(config: PretrainedConfig) -> None:
                 f"the policy's config has {name} = {found!r}, the embedded engine computes {supported!r} only",
                 "change the policy, or serve it with vLLM",
             )
-    if config.model_type == "qwen3_moe" and config.num_experts > MAX_ROUTED_EXPERTS:
+    if config.model_type != "qwen3_moe":
+        return
+    if not 1 <= config.num_experts_per_tok <= config.num_experts:
+        raise ConfigError(
+            f"a token cannot use {config.num_experts_per_tok} of {config.num_experts} experts",
+            "mend num_experts_per_tok in the policy's config.json",
+        )
+    if config.num_experts > MAX_ROUTED_EXPERTS:
         raise ConfigError(
             f"{config.num_experts} experts do not fit recorded routes of one byte ({MAX_ROUTED_EXPERTS} at most)",
             "use a policy with fewer experts",

@@ -31,11 +31,11 @@ def load_policy(path: Path, dtype: torch.dtype) -> PreTrainedModel:
         dtype: What the weights are cast to.
 
     Raises:
-        ConfigError: The directory is incomplete, damaged or contradictory.
+        ConfigError: The directory is incomplete, damaged or contradictory, or a weight is no finite number.
     """
     inspect_policy(path)
     try:
-        with _no_progress_bars():
+        with _quiet():
             module, info = _AUTO.from_pretrained(
                 path, dtype=dtype, attn_implementation="sdpa", local_files_only=True, output_loading_info=True
             )
@@ -45,6 +45,9 @@ def load_policy(path: Path, dtype: torch.dtype) -> PreTrainedModel:
         if info.get(kind):
             names = ", ".join(sorted(map(str, info[kind]))[:3])
             raise ConfigError(f"the weights in {path} do not fit its config: {kind} {names}", "save both together")
+    for name, weight in module.state_dict().items():
+        if not weight.isfinite().all():
+            raise ConfigError(f"{name} in {path} has numbers that are not finite", "go back to an earlier checkpoint")
     loaded: PreTrainedModel = module.eval()
     return loaded
 
@@ -92,7 +95,7 @@ def save_policy(
     partial, replaced = (target.with_name(f".{target.name}.{suffix}") for suffix in ("partial", "replaced"))
     for leftover in (partial, replaced):
         shutil.rmtree(leftover, ignore_errors=True)
-    with _no_progress_bars():
+    with _quiet():
         module.save_pretrained(partial)
     for path in companions.iterdir():
         if path.is_file() and not (partial / path.name).exists() and not any(map(path.match, _WEIGHT_FILES)):
@@ -105,13 +108,14 @@ def save_policy(
 
 
 @contextmanager
-def _no_progress_bars() -> Iterator[None]:
-    """transformers draws bars on stderr, where a run shows its own progress."""
-    if not _LOGGING.is_progress_bar_enabled():
-        yield
-        return
+def _quiet() -> Iterator[None]:
+    """transformers draws bars and tables on stderr, where a run shows its own progress and one line for an error."""
+    bars, verbosity = _LOGGING.is_progress_bar_enabled(), _LOGGING.get_verbosity()
     _LOGGING.disable_progress_bar()
+    _LOGGING.set_verbosity_error()
     try:
         yield
     finally:
-        _LOGGING.enable_progress_bar()
+        _LOGGING.set_verbosity(verbosity)
+        if bars:
+            _LOGGING.enable_progress_bar()
