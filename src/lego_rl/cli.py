@@ -167,6 +167,18 @@ def bench_loop(
     command.loop(recipe, overrides)
 
 
+@bench_app.command("capture")
+def bench_capture(
+    dialect: Annotated[str, typer.Option(help="openai-chat (whole answers) or anthropic (streamed).")] = "openai-chat",
+    turns: Annotated[int, typer.Option(min=20, help="Model calls of the conversation.")] = 200,
+    sessions: Annotated[int, typer.Option(min=1, help="Sessions at once, in the last part.")] = 16,
+) -> None:
+    """Measure what capturing a conversation of 200,000 tokens costs the gateway, against rendering it anew."""
+    from lego_rl.commands import bench as command
+
+    command.capture(dialect, turns, sessions)
+
+
 def main() -> None:
     """Entry point: an expected failure is two lines on standard error and exit code 1; wrong usage is 2, Ctrl-C 130."""
     try:

@@ -11,6 +11,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "lego_rl"
 LOW = {"tasks", "sandbox", "harness", "gateway", "engine"}
 HIGH = {
+    "bench",
     "rollout",
     "train",
     "cluster",

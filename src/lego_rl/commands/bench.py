@@ -1,4 +1,4 @@
-"""``lego-rl bench loop``: one training step of a recipe, measured; JSON on standard output."""
+"""``lego-rl bench``: a training step of a recipe, and the gateway by itself; JSON on standard output."""
 
 import asyncio
 import json
@@ -10,10 +10,15 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
+from lego_rl.bench.capture import CaptureBench
+from lego_rl.bench.client import PATHS
+from lego_rl.bench.policy import policy_folder
+from lego_rl.bench.workload import Shape
 from lego_rl.commands.assemble import batch_shape, load_tasks, loop_parts
 from lego_rl.commands.progress import ConsoleProgress
 from lego_rl.config.load import read
 from lego_rl.config.recipe import Recipe
+from lego_rl.errors import ConfigError
 from lego_rl.rollout.metrics_file import Figure, read_rows
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.train.loop import Loop
@@ -37,6 +42,23 @@ def loop(path: Path, overrides: Sequence[str]) -> None:
             asyncio.run(run.step(0))
         (row,) = read_rows(directory.metrics)
     typer.echo(json.dumps(figures(row, recipe), indent=2))
+
+
+def capture(dialect: str, turns: int, sessions: int) -> None:
+    """Measure the gateway with a long conversation and print what it took.
+
+    Args:
+        dialect: ``openai-chat`` or ``anthropic``.
+        turns: Model calls; the conversation's tokens are in proportion.
+        sessions: Sessions at once, in the last part.
+
+    Raises:
+        ConfigError: The dialect is unknown, or the benchmark's tokenizer is not installed.
+    """
+    if dialect not in PATHS:
+        raise ConfigError(f"the benchmark's client does not speak {dialect}", f"choose one of {', '.join(PATHS)}")
+    bench = CaptureBench(policy_folder(), Shape.of(turns), dialect, sessions)
+    typer.echo(json.dumps(asyncio.run(bench.run()), indent=2))
 
 
 def figures(row: Mapping[str, Figure], recipe: Recipe) -> dict[str, object]:

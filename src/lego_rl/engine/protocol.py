@@ -56,7 +56,7 @@ class Sample:
 
     Attributes:
         call_id: Unique per engine; the auditor reconciles by it.
-        prompt_ids: ``[P]`` the prompt exactly as the engine was given it.
+        prompt_ids: ``[P]`` the prompt exactly as the engine was given it; best the very object.
         token_ids: ``[T]`` sampled ids, a stop token included.
         logprobs: ``[T]`` float32, natural log, of the distribution sampled from (after temperature).
         finish_reason: Why sampling ended.
@@ -68,7 +68,7 @@ class Sample:
     """
 
     call_id: str
-    prompt_ids: tuple[int, ...]
+    prompt_ids: Sequence[int]
     token_ids: tuple[int, ...]
     logprobs: NDArray[np.float32]
     finish_reason: FinishReason
@@ -92,7 +92,7 @@ class Engine(Protocol):
         Cancelling the awaiting task aborts the generation and frees its place in the batch.
 
         Args:
-            prompt_ids: ``[P]``, at least one id.
+            prompt_ids: ``[P]``, at least one id; from the gateway a `TokenIds`.
             sampling: How to sample; ``P + max_tokens`` must fit the model's context.
             routes_from: The caller already holds the expert routes of the positions before this one.
 

@@ -17,6 +17,8 @@ _UNREAD = ("__unparsedToolInput", "_openhands_malformed_tool_call")
 
 def same_message(known: Message, sent: Message, tools: Sequence[Tool]) -> bool:
     """Whether `sent` is `known` again. Only assistants' messages can differ at all."""
+    if known is sent:
+        return True
     if known.role != "assistant" or sent.role != "assistant":
         return known == sent
     return (

@@ -52,7 +52,7 @@ def record(sample: Sample, prompt_ids: Sequence[int]) -> Recording:
     """
     count = len(sample.token_ids)
     call = f"engine call {sample.call_id}"
-    if tuple(sample.prompt_ids) != tuple(prompt_ids):
+    if sample.prompt_ids is not prompt_ids and not np.array_equal(sample.prompt_ids, prompt_ids):
         raise CaptureError(f"{call} sampled after another prompt than it was given", _FIX)
     if count == 0:
         raise CaptureError(f"{call} sampled no token", _FIX)

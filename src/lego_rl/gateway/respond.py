@@ -10,9 +10,10 @@ from aiohttp import web
 
 from lego_rl.engine.protocol import EngineError
 from lego_rl.errors import CaptureError, TemplateError
+from lego_rl.gateway.body import BodyReader
 from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Counting, Dialect, Problem
 from lego_rl.gateway.exchange import Exchange
-from lego_rl.gateway.json_text import BODY_DEPTH, read_json
+from lego_rl.gateway.json_text import BODY_DEPTH
 from lego_rl.gateway.session import BudgetSpent, ContextOverflow, InternalFault, Session
 from lego_rl.gateway.threads import LARGE_CHARACTERS, in_thread
 
@@ -24,6 +25,9 @@ _OPEN = 32
 _INTAKE = 2
 """Requests of a session that are read and rendered at once: it bounds what their bodies take of the host's memory."""
 
+_LARGE_BODY = 4 * 2**20
+"""Bytes of a body from which on even looking up what is known of it is worth a thread."""
+
 _FAILED = (EngineError, CaptureError, InternalFault)
 _UNANSWERED = (*_FAILED, BadRequest, BudgetSpent, ContextOverflow, TemplateError, web.HTTPRequestEntityTooLarge)
 
@@ -33,10 +37,12 @@ class Responder:
 
     Args:
         ping_seconds: Between two signs of life on a stream that waits for the engine.
+        largest: Bytes of the largest body.
     """
 
-    def __init__(self, ping_seconds: float) -> None:
+    def __init__(self, ping_seconds: float, largest: int) -> None:
         self._ping_seconds = ping_seconds
+        self._reader = BodyReader(depth=BODY_DEPTH, most=largest)
         self._open = asyncio.Semaphore(_OPEN)
         self._intake = asyncio.Semaphore(_INTAKE)
 
@@ -45,7 +51,7 @@ class Responder:
         async with self._open:
             try:
                 async with self._intake:
-                    asked = await _read(http, dialect)
+                    asked = await self._read(http, dialect)
                     exchange = await session.admit(asked.request)
                 work = exchange.answer()
                 try:
@@ -61,11 +67,26 @@ class Responder:
         """Answer a request for the number of prompt tokens."""
         async with self._intake:
             try:
-                asked = await _read(http, dialect)
+                asked = await self._read(http, dialect)
                 tokens = await session.count(asked.request)
                 return web.json_response({**counting.constant, counting.key: tokens})
             except _UNANSWERED as error:
                 return _failed(dialect, error)
+
+    async def _read(self, http: web.Request, dialect: Dialect) -> Asked:
+        content = await http.read()
+        large = len(content) >= _LARGE_BODY
+        parts = await in_thread(lambda: self._reader.split(content)) if large else self._reader.split(content)
+
+        def read() -> Asked:
+            try:
+                body = self._reader.read(content, parts)
+            except ValueError as error:
+                raise BadRequest("body", f"no JSON that can be read ({error})") from error
+            return dialect.read(body, http.headers)
+
+        unread = len(content) if parts is None else parts.unread
+        return read() if unread < LARGE_CHARACTERS and not large else await in_thread(read)
 
     async def _respond(
         self, http: web.Request, dialect: Dialect, asked: Asked, exchange: Exchange, work: "asyncio.Task[Answer]"
@@ -102,19 +123,6 @@ class Responder:
         await response.write_eof()
         exchange.written()
         return response
-
-
-async def _read(http: web.Request, dialect: Dialect) -> Asked:
-    content = await http.read()
-
-    def read() -> Asked:
-        try:
-            body = read_json(content.decode("utf-8"), depth=BODY_DEPTH)
-        except ValueError as error:
-            raise BadRequest("body", f"no JSON that can be read ({error})") from error
-        return dialect.read(body, http.headers)
-
-    return read() if len(content) < LARGE_CHARACTERS else await in_thread(read)
 
 
 def _problem(error: Exception) -> Problem:

@@ -96,7 +96,7 @@ class Gateway:
 
     async def serve(self, sock: socket.socket, session: Session) -> Listener:
         """Answer for `session` on a bound socket, which may live in another network namespace."""
-        app = _application(session, Responder(self._ping_seconds), self._model)
+        app = _application(session, self._ping_seconds, self._model)
         runner = web.AppRunner(
             app,
             access_log=None,
@@ -129,8 +129,9 @@ class Gateway:
         return trajectory
 
 
-def _application(session: Session, responder: Responder, model: str) -> web.Application:
+def _application(session: Session, ping_seconds: float, model: str) -> web.Application:
     limit = min(_BODY_BASE + _BODY_PER_TOKEN * session.budget.context_tokens, _BODY_MOST)
+    responder = Responder(ping_seconds, limit)
     app = web.Application(client_max_size=limit, middlewares=[_own_session(session)])
     base = "/s/{secret}"
     for dialect in DIALECTS:

@@ -9,11 +9,9 @@ import hashlib
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Sequence
-
-import numpy as np
 
 from lego_rl.engine.protocol import Engine, EngineError, Sampling
+from lego_rl.engine.token_ids import TokenIds
 from lego_rl.errors import CaptureError
 from lego_rl.gateway.accounting import trajectory_of
 from lego_rl.gateway.budget import Budget
@@ -251,7 +249,7 @@ class Session:
         else:
             task.exception()  # taken note of in `_answer`; nobody else may be there to ask for it
 
-    def _sampling(self, prompt_ids: Sequence[int]) -> Sampling:
+    def _sampling(self, prompt_ids: TokenIds) -> Sampling:
         room = self.budget.context_tokens - len(prompt_ids)
         return Sampling(
             temperature=self._temperature,
@@ -260,9 +258,9 @@ class Session:
             seed=None if self._seed is None else self._call_seed(self._seed, prompt_ids),
         )
 
-    def _call_seed(self, seed: int, prompt_ids: Sequence[int]) -> int:
+    def _call_seed(self, seed: int, prompt_ids: TokenIds) -> int:
         """Depends on the prompt and how often it was asked, not on the order in which concurrent calls arrive."""
-        prompt = hashlib.blake2b(np.array(prompt_ids, np.int32).tobytes(), digest_size=16).digest()
+        prompt = hashlib.blake2b(prompt_ids.array.data, digest_size=16).digest()
         self._asked[prompt] += 1
         key = f"{seed} {self._asked[prompt]} ".encode() + prompt
         return int.from_bytes(hashlib.blake2b(key, digest_size=7).digest())

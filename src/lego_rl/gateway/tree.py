@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lego_rl.engine.protocol import Sample
+from lego_rl.engine.token_ids import TokenIds
 from lego_rl.errors import CaptureError
 from lego_rl.gateway.matching import same_message
 from lego_rl.gateway.recording import Recording, record
@@ -121,15 +122,14 @@ class Call:
         """Tokens of prompt and answer."""
         return self.prompt_length + (len(self.recording.token_ids) if self.recording else 0)
 
-    def prompt_ids(self) -> list[int]:
+    def prompt_ids(self) -> TokenIds:
         """``[P]`` the whole prompt."""
         pieces: list[NDArray[np.int32]] = []
         for call in self.chain():
             pieces.append(call.context_ids)
             if call is not self and call.recording:
                 pieces.append(call.recording.token_ids)
-        ids: list[int] = np.concatenate(pieces).tolist()
-        return ids
+        return TokenIds(np.concatenate(pieces))
 
 
 @dataclass(frozen=True)

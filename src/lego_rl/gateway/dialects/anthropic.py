@@ -11,6 +11,7 @@ conversation must render alike in every protocol. Tools that the provider runs o
 import json
 from collections.abc import Iterator, Mapping
 
+from lego_rl.gateway.body import once
 from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Counting, Failure, Problem
 from lego_rl.gateway.dialects.fields import (
     as_flag,
@@ -49,7 +50,7 @@ class AnthropicDialect:
         fields = as_object(body, "body")
         messages = [*_system(fields.get("system"))]
         for index, message in enumerate(as_list(fields.get("messages"), "messages")):
-            messages += _message(as_object(message, f"messages.{index}"), f"messages.{index}")
+            messages += once(_message, as_object(message, f"messages.{index}"), f"messages.{index}")
         if not messages:
             raise BadRequest("messages", "at least one message is required")
         tools = tuple(_tools(optional_list(fields.get("tools"), "tools")))

@@ -7,6 +7,7 @@ open-weight models send it.
 import json
 from collections.abc import Iterator, Mapping
 
+from lego_rl.gateway.body import once
 from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Counting, Failure, Problem, ToolForm
 from lego_rl.gateway.dialects.fields import (
     as_flag,
@@ -50,7 +51,7 @@ class OpenAIChatDialect:
         ]
         usage = optional_schema(fields.get("stream_options"), "stream_options").get("include_usage")
         request = Request(
-            tuple(_message(as_object(m, f"messages[{index}]"), f"messages[{index}]") for index, m in enumerate(sent)),
+            tuple(once(_message, as_object(m, f"messages[{n}]"), f"messages[{n}]") for n, m in enumerate(sent)),
             tuple(tool for tool, _ in tools),
             headers.get("x-session-id", ""),
             openai_choice(fields.get("tool_choice"), [tool.name for tool, _ in tools]),

@@ -1,0 +1,1 @@
+"""Benchmarks that need no recipe: what the gateway costs."""
