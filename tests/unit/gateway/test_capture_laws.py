@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from capture_oracle import check_laws, check_round_trip
 from gateway_kit import BASH, ROUTES, VERSION, Tape, call_text, chat_template, spell, spell_oddly, user
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -264,9 +264,6 @@ def delivered(sampled: Sequence[Sampled], index: int) -> bool:
 TestConversations = Conversations.TestCase
 TestConversations.settings = settings(
     max_examples=40,
-    derandomize=True,
     stateful_step_count=15,
-    deadline=None,
     phases=[Phase.generate, Phase.shrink],
-    suppress_health_check=[HealthCheck.too_slow],
 )
