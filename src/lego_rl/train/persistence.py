@@ -61,7 +61,7 @@ def writing(target: Path) -> Iterator[None]:
         if isinstance(error, torch.OutOfMemoryError):  # of a GPU, while the weights were copied
             raise
         raise RunError(
-            f"cannot write {target}: {error}", "where the disk is full free space, then go on with the run"
+            f"cannot write {target}: {error}", "free disk space where it is short, then go on with the run"
         ) from error
 
 
