@@ -192,8 +192,8 @@ def main() -> None:
 
 
 _HOST_FAULTS = {
-    errno.ENOSPC: "free disk space; a run goes on with lego-rl train --resume RUN",
-    errno.EDQUOT: "free disk space within your quota; a run goes on with lego-rl train --resume RUN",
+    errno.ENOSPC: "free disk space; nothing finished is lost (lego-rl train --resume RUN)",
+    errno.EDQUOT: "free disk space within your quota; nothing finished is lost (lego-rl train --resume RUN)",
     errno.EROFS: "name a folder on a file system that can be written",
     errno.EACCES: "name a file or folder that you may use",
     errno.EPERM: "name a file or folder that you may use",

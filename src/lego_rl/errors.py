@@ -1,7 +1,8 @@
 """The exceptions a user of Lego-RL can rely on.
 
 Every expected failure is a `LegoError`: one line that says what is wrong and one that says what to do. The command
-line prints the two and exits with 1; anything else is a bug and keeps its traceback. Exceptions that only carry control
+line prints the two and exits with 1, and so it does for a fault of the host, such as a full disk; anything else is a
+bug and keeps its traceback. Exceptions that only carry control
 flow within a room, such as `SandboxDied` or `ContextOverflow`, are no `LegoError`, because somebody there handles each.
 A fault of a *trial* is not an exception but a row of the fault table (`rollout/faults.py`).
 """
@@ -30,7 +31,7 @@ class TaskError(LegoError):
 
 
 class SandboxError(LegoError):
-    """Isolation that could not be established: always an infrastructure fault, never a weaker sandbox."""
+    """A sandbox that could not be built, and never a weaker one instead; or one that broke, or refused a transfer."""
 
 
 class HarnessError(LegoError):

@@ -34,6 +34,14 @@ FolderPath = Annotated[Path, BeforeValidator(_usable)]
 """A folder as a person writes it: ``~`` is their home, and the empty text of an unset shell variable is none."""
 
 
+def _expanded(name: object) -> object:
+    return str(_usable(name)) if isinstance(name, str) and name.startswith("~") else name
+
+
+NameOrFolder = Annotated[str, BeforeValidator(_expanded)]
+"""The name of something shipped, or a folder as a person writes it."""
+
+
 def validate[M: BaseModel](model: type[M], raw: Mapping[str, Any], *, guide: str, section: str = "") -> M:
     """Validate plain data.
 

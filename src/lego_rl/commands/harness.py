@@ -41,18 +41,16 @@ def verify(name: str) -> None:
 
 def show() -> None:
     """Print every known harness, installed or not."""
-    bundles = {(bundle.name, bundle.version): bundle for bundle in registry.installed()}
+    bundles = registry.installed()
     table = Table("harness", "version", "size", "sha256", "licence", "state", box=None, pad_edge=False)
     for name in registry.REGISTRY:
-        pinned = registry.make(name).version
-        versions = sorted({version for known, version in bundles if known == name} | {pinned})
-        for version in versions:
-            bundle = bundles.get((name, version))
-            if bundle is None:
-                table.add_row(name, version, "", "", "", f"not installed: lego-rl harness install {name}")
-            else:
-                state = "installed" if version == pinned else "installed, no longer pinned"
-                table.add_row(name, version, _megabytes(bundle.size_bytes), bundle.hash[:12], bundle.licence, state)
+        wanted = registry.make(name).spec
+        own = {bundle.path.parent.name: bundle for bundle in bundles if bundle.name == name}
+        if wanted.folder not in own:
+            table.add_row(name, wanted.version, "", "", "", f"not installed: lego-rl harness install {name}")
+        for folder, bundle in own.items():
+            state = "installed" if folder == wanted.folder else "installed, no longer pinned"
+            table.add_row(name, bundle.version, _megabytes(bundle.size_bytes), bundle.hash[:12], bundle.licence, state)
     Console().print(table)
 
 

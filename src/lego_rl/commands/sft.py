@@ -7,9 +7,9 @@ import typer
 from rich.console import Console
 
 from lego_rl.commands.assemble import policy_directory
+from lego_rl.config.begun import check_begun
 from lego_rl.config.load import dump, read
 from lego_rl.config.sft_recipe import SftRecipe
-from lego_rl.errors import RunError
 from lego_rl.rollout.demonstrations import demonstrated_segments
 from lego_rl.rollout.lock import LockedFolder
 from lego_rl.rollout.metrics_file import checkpoints_in
@@ -28,7 +28,9 @@ def run(path: Path, overrides: Sequence[str]) -> None:
     """
     recipe = read(SftRecipe, path, overrides)
     with LockedFolder(recipe.run.dir) as folder:  # first: what another process is at work on is nothing to go on from
-        _check_same_recipe(recipe)
+        begun = folder.path / "recipe.toml"
+        if checkpoints_in(folder.path / "checkpoints") and begun.exists():
+            check_begun(recipe, begun)
         _fine_tune(recipe, folder)
 
 
@@ -51,14 +53,3 @@ def _fine_tune(recipe: SftRecipe, folder: LockedFolder) -> None:
         typer.echo("stopped; the same command goes on from the last checkpoint", err=True)
         raise typer.Exit(_INTERRUPTED) from None
     console.print(f"policy: {policy}")
-
-
-def _check_same_recipe(recipe: SftRecipe) -> None:
-    """A run has one recipe: updates of another one must not be taken for its beginning."""
-    directory = recipe.run.dir
-    begun = checkpoints_in(directory / "checkpoints") and (directory / "recipe.toml").exists()
-    if begun and read(SftRecipe, directory / "recipe.toml") != recipe:
-        raise RunError(
-            f"{directory} holds a run of another recipe",
-            "choose another folder with --set run.dir=DIR, or remove this one",
-        )

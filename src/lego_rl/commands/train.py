@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,11 +11,13 @@ import typer
 from lego_rl.commands import report
 from lego_rl.commands.assemble import EngineWrapper, batch_shape, load_tasks, loop_parts, unchanged
 from lego_rl.commands.progress import ConsoleProgress
+from lego_rl.config.begun import check_begun, moved
 from lego_rl.config.load import dump, read
 from lego_rl.config.recipe import Recipe
 from lego_rl.errors import ConfigError, RunError
 from lego_rl.evaluate.heldout import score
 from lego_rl.report.files import RunFiles
+from lego_rl.rollout.journal import sync_folder
 from lego_rl.rollout.labels import BEFORE
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.train.loop import Loop, Rewards, Watcher, as_graded
@@ -88,8 +91,10 @@ def execute(recipe: Recipe, *, rewards: Rewards = as_graded, inject: EngineWrapp
     ):
         families = sorted({task.family for task in tasks.train})
         _write_once(directory.trained_families, json.dumps(families) + "\n")
-        # Last: a folder with a recipe is a run that can be resumed.
+        # Last: a folder with a recipe is a run that can be resumed. Another process may have begun one since `start`
+        # looked; from here on this one has the folder to itself.
         _write_once(directory.recipe, dump(recipe))
+        check_begun(recipe, directory.recipe)
         if parts.trainer.version:
             show_before(directory, list(tasks.evaluated), progress)
         loop = Loop(parts, tasks, batch_shape(recipe), recipe.run.steps, recipe.evaluate, recipe.run.seed)
@@ -112,11 +117,15 @@ def show_before(directory: RunDirectory, splits: Sequence[str], watcher: Watcher
 
 
 def _write_once(path: Path, text: str) -> None:
-    """Write a file at once, or leave the one that is there."""
+    """Write a file, all of it or nothing whatever happens, or leave the one that is there."""
     if not path.exists():
         partial = path.with_suffix(".partial")
-        partial.write_text(text, encoding="utf-8")
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
         partial.rename(path)
+        sync_folder(path.parent)
 
 
 def _recipe_of(path: Path, overrides: Sequence[str]) -> Recipe:
@@ -127,7 +136,7 @@ def _recipe_of(path: Path, overrides: Sequence[str]) -> Recipe:
     if not recipe.exists():
         raise RunError(f"{path} holds no run", "name a folder that lego-rl train has made")
     resolved = read(Recipe, recipe)
-    return resolved.model_copy(update={"run": resolved.run.model_copy(update={"dir": path})})
+    return moved(resolved, path)
 
 
 def _run_and_report(recipe: Recipe, path: Path) -> None:

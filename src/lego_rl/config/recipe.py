@@ -12,7 +12,7 @@ from lego_rl.evaluate.heldout import EvaluateSettings
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.harness.base import OptionValue
 from lego_rl.sandbox.settings import SandboxSettings
-from lego_rl.settings import FolderPath, Settings
+from lego_rl.settings import FolderPath, NameOrFolder, Settings
 from lego_rl.train.settings import TrainSettings
 
 
@@ -32,7 +32,7 @@ class RunSection(Settings):
 class PolicySection(Settings):
     """Which weights the run starts from and how their tool calls are read."""
 
-    path: str
+    path: NameOrFolder
     """A Hugging Face directory, or ``builtin:NAME`` for a shipped one."""
     tool_parser: str = "qwen3_coder"
     """Format in which the policy writes tool calls, ``qwen3_coder`` or ``hermes``; it must be the chat template's."""
@@ -50,7 +50,7 @@ class HarnessSection(Settings):
 class TasksSection(Settings):
     """Which tasks are trained on; ``[evaluate.splits]`` names those that are only ever evaluated."""
 
-    pool: str = "builtin"
+    pool: NameOrFolder = "builtin"
     """``builtin``, or a folder of Harbor task directories."""
     train: str = "train"
     """Split to train on."""

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from lego_rl.settings import FolderPath, Settings
+from lego_rl.settings import FolderPath, NameOrFolder, Settings
 from lego_rl.train.sft_settings import SftSettings
 
 
@@ -16,7 +16,7 @@ class SftRunSection(Settings):
 class SftPolicySection(Settings):
     """Which weights the run starts from."""
 
-    path: str
+    path: NameOrFolder
     """A Hugging Face directory, or ``builtin:NAME`` for a shipped one."""
 
 

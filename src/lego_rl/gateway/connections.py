@@ -9,7 +9,6 @@ import asyncio
 import resource
 import socket
 from collections.abc import Callable
-from contextlib import suppress
 from typing import override
 
 CONNECTIONS = 64
@@ -22,7 +21,10 @@ _PAUSE_SECONDS = 1.0
 
 
 def connections_each(listeners: int) -> int:
-    """Most connections of each of several listeners, which together may hold half of this process's file handles."""
+    """Most connections of each of several listeners, which together may hold half of this process's file handles.
+
+    Where that is less than four each, it is four.
+    """
     handles, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if handles == resource.RLIM_INFINITY:
         return CONNECTIONS
@@ -57,8 +59,7 @@ class BoundedListener:
         """Accept nothing more; connections that are open stay so."""
         self._accepting.cancel()
         try:
-            with suppress(asyncio.CancelledError):
-                await self._accepting
+            await asyncio.wait({self._accepting})  # unlike awaiting it, this leaves the caller's own cancellation alone
         finally:
             self._sock.close()
 

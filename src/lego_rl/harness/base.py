@@ -1,5 +1,6 @@
 """The seam between Lego-RL and a harness: how it is installed, launched and silenced. Nothing else is known of it."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,6 +8,8 @@ from typing import Protocol
 
 type OptionValue = bool | int | float | str | list[str]
 """A value of an official harness option, as a recipe can write it."""
+
+_BUILD_CHARS = 8
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """``PATH`` of a harness where the sandbox has no toolchain folder to put in front."""
@@ -33,6 +36,11 @@ class BundleSpec:
     version: str
     licence: str
     build: str
+
+    @property
+    def folder(self) -> str:
+        """Name of the bundle's folder: builds of one version lie side by side."""
+        return f"{self.version}-{hashlib.sha256(self.build.encode()).hexdigest()[:_BUILD_CHARS]}"
 
 
 @dataclass(frozen=True)

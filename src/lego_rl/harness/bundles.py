@@ -2,10 +2,11 @@
 
 Invariant: a bundle's final path holds all of a verified bundle or nothing. It is built in a staging folder beside it,
 sealed (modes, manifest, hash) and renamed into place under a lock, so an interrupted install leaves no half bundle and
-two installs at once give one.
+two installs at once give one. What is built from something else lies beside it, so that no running sandbox loses what
+it has mounted to another checkout's install; only a bundle whose content was altered is replaced.
 
-    ROOT/NAME/VERSION/bundle.json     name, version, hash …, and path → [mode, size, mtime, SHA-256] of every file
-    ROOT/NAME/VERSION/files/          what is mounted into the sandbox
+    ROOT/NAME/VERSION-BUILD/bundle.json     name, version, hash …, and path → [mode, size, mtime, SHA-256] of every file
+    ROOT/NAME/VERSION-BUILD/files/          what is mounted into the sandbox
 """
 
 import contextlib
@@ -47,7 +48,7 @@ def install(root: Path, spec: BundleSpec, build: Callable[[Path], None]) -> Harn
         HarnessError: `build` failed, or a file cannot be read or written; the message names it.
     """
     home = root / spec.name
-    final = home / spec.version
+    final = home / spec.folder
     try:
         home.mkdir(parents=True, exist_ok=True)
         with _lock(home / ".lock"):
@@ -86,7 +87,7 @@ def load(root: Path, spec: BundleSpec) -> HarnessBundle:
     Raises:
         HarnessError: It is missing, was altered, or was built from something else.
     """
-    folder = root / spec.name / spec.version
+    folder = root / spec.name / spec.folder
     again = f"run: lego-rl harness install {spec.name}"
     if not (folder / "bundle.json").is_file():
         raise HarnessError(f"{spec.name} {spec.version} is not installed under {root}", again)
@@ -290,7 +291,7 @@ def _sweep(home: Path) -> None:
 
 
 def _replace(staging: Path, final: Path) -> None:
-    """Put `staging` where `final` is. A running sandbox keeps the old folder that it has mounted."""
+    """Put `staging` where `final` is."""
     if final.exists():
         old = Path(tempfile.mkdtemp(prefix=_STAGING, dir=final.parent))
         final.rename(old / "old")

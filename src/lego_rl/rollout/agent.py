@@ -62,6 +62,7 @@ class LiveTrial:
     trajectory: Trajectory | None = None
     capture_error: CaptureError | None = None
     _listener: Listener | None = field(default=None, repr=False)
+    _closed: bool = field(default=False, repr=False)
 
     @property
     def process_sec(self) -> float:
@@ -73,11 +74,14 @@ class LiveTrial:
         self._listener = await self.gateway.serve(await environment.listen(PORT), self.session)
 
     async def close(self) -> None:
-        """Hang up and take what the session captured. Calling it again does nothing."""
-        if self._listener is not None:
-            listener, self._listener = self._listener, None
-            await listener.close()
-        if self.trajectory is None and self.capture_error is None:
+        """Hang up and take what the session captured. Calling it again does nothing, whatever came of it."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._listener is not None:
+                await self._listener.close()
+        finally:
             try:
                 self.trajectory = await self.gateway.close(self.session)
             except CaptureError as error:
@@ -128,8 +132,10 @@ class HarnessAgent(BaseAgent):  # type: ignore[misc]  # Harbor has no types
         try:
             await self._launch(instruction, sandbox)
         finally:
-            await self._live.close()
-            await sandbox.kill()
+            try:
+                await self._live.close()
+            finally:
+                await sandbox.kill()
         _fill(context, self._live.trajectory)
 
     async def _launch(self, instruction: str, environment: BubblewrapEnvironment) -> None:

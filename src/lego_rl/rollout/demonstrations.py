@@ -1,6 +1,7 @@
 """What a model may be fine-tuned on, out of a run directory.
 
-Invariant: no trial of a held-out evaluation is among it, whatever kind of run the directory holds.
+Invariant: no trial of a held-out evaluation is among it, whatever kind of run the directory holds, and none that an
+infrastructure fault cut off.
 """
 
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from lego_rl.errors import RunError
 from lego_rl.gateway.trajectory import Segment
+from lego_rl.rollout.faults import FAULT_TABLE, Treatment
 from lego_rl.rollout.labels import may_be_learned_from
 from lego_rl.rollout.settled import settled_records
 from lego_rl.rollout.store import RunDirectory
@@ -27,7 +29,8 @@ def demonstrated_segments(folder: Path) -> Iterator[Segment]:
         raise RunError(f"{folder} holds no captured trials", "name the run directory of a capture")
     empty = True
     for record in settled_records(directory):
-        if may_be_learned_from(record.spec.label) and record.trajectory is not None:
+        masked = FAULT_TABLE[record.outcome.ended].treatment is Treatment.MASKED
+        if may_be_learned_from(record.spec.label) and record.trajectory is not None and not masked:
             empty = empty and not record.trajectory.segments
             yield from record.trajectory.segments
     if empty:

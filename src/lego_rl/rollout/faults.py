@@ -241,6 +241,11 @@ def _agent_ended(conduct: Conduct) -> Ended:
     return Ended.HARNESS_KILLED if conduct.exit_code > 128 else Ended.HARNESS_ERROR
 
 
+def is_unattributed(ended: Ended) -> bool:
+    """Whether nobody is known to be at fault for how a trial ended."""
+    return FAULT_TABLE[ended].fault is Fault.UNKNOWN
+
+
 def too_many_unattributed(unattributed: int, trials: int) -> bool:
     """Whether more of a batch's trials than can be borne ended without anyone known to be at fault."""
     return unattributed > MAX_UNATTRIBUTED * trials
@@ -256,7 +261,7 @@ def check_batch(outcomes: Iterable[tuple[Ended, str]]) -> None:
         RunError: More than `MAX_UNATTRIBUTED` of the batch is unattributed, or an infrastructure fault took all of it.
     """
     ended = list(outcomes)
-    unknown = [detail for row, detail in ended if FAULT_TABLE[row].fault is Fault.UNKNOWN]
+    unknown = [detail for row, detail in ended if is_unattributed(row)]
     if too_many_unattributed(len(unknown), len(ended)):
         raise RunError(
             f"{len(unknown)} of {len(ended)} trials ended in a way that nobody is known to be at fault for: "

@@ -3,7 +3,7 @@
 Invariant: a trial is scored at most once. Its record is on the disk before the journal says so, and what the journal
 says is scored is loaded, never run again. Whatever stops a batch leaves every scored trial behind and no other trace
 that a resumed batch could trip over. The one exception are unattributed trials where there are so many that they
-stopped the batch: a bug took them, and once it is mended they must not stop it for ever.
+stopped the batch: a bug took them, the journal says so, and a resumed batch runs them again.
 """
 
 import asyncio
@@ -15,10 +15,17 @@ from typing import Protocol
 
 from lego_rl.errors import ConfigError
 from lego_rl.gateway.threads import in_thread
-from lego_rl.rollout.faults import FAULT_TABLE, Ended, Fault, Treatment, check_batch, too_many_unattributed
+from lego_rl.rollout.faults import (
+    FAULT_TABLE,
+    Ended,
+    Treatment,
+    check_batch,
+    is_unattributed,
+    too_many_unattributed,
+)
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import Outcome, TrialRecord
-from lego_rl.rollout.settled import CANCELLED, FAULTED, SCORED, STARTED, settled_trials
+from lego_rl.rollout.settled import CANCELLED, FAULTED, REOPENED, SCORED, STARTED, settled_trials
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import TrialStore, UnrecordableError
 
@@ -132,6 +139,9 @@ async def run_trials(
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
     records = [batch.records[spec.id] for spec in specs]
+    unattributed = [record.spec.id for record in records if is_unattributed(record.outcome.ended)]
+    if too_many_unattributed(len(unattributed), len(records)):
+        journal.append(REOPENED, {"ids": [*unattributed]})
     check_batch((record.outcome.ended, record.outcome.detail) for record in records)
     return records
 
@@ -170,7 +180,8 @@ class _Batch:
         self._progress = progress
         self._total = len(specs)
         self._tries = Counter(str(entry.data["id"]) for entry in journal.entries if entry.kind == STARTED)
-        scored = _scored(specs, journal)
+        settled = settled_trials(journal.entries)
+        scored = {name for name, each in settled.items() if each.kind == SCORED}
         for spec in specs:
             if spec.id in scored:
                 self._keep(runtime.store.load(spec.id), loaded=True)
@@ -230,11 +241,3 @@ class _Batch:
             record = record.without_content(str(error))
             await in_thread(partial(store.save, record))
         return record
-
-
-def _scored(specs: Sequence[TrialSpec], journal: Journal) -> set[str]:
-    """The trials of a batch that have been scored and are not to be run again."""
-    settled = settled_trials(journal.entries)
-    scored = {spec.id: settled[spec.id] for spec in specs if spec.id in settled and settled[spec.id].kind == SCORED}
-    unattributed = {name for name, each in scored.items() if FAULT_TABLE[each.ended].fault is Fault.UNKNOWN}
-    return scored.keys() - unattributed if too_many_unattributed(len(unattributed), len(specs)) else set(scored)

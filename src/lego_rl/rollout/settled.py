@@ -14,6 +14,8 @@ from lego_rl.rollout.store import RunDirectory
 
 STARTED, SCORED, FAULTED, CANCELLED = "trial-started", "trial-scored", "trial-faulted", "trial-cancelled"
 """Kinds of journal entries; each names the trial and which try it was."""
+REOPENED = "trials-reopened"
+"""Names the trials that are to be run again, because a bug took so many that it stopped their batch."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,10 @@ def settled_trials(journal: Iterable[Entry]) -> dict[str, Settled]:
         trial = str(entry.data.get("id", ""))
         if entry.kind in (SCORED, FAULTED):
             found[trial] = Settled(entry.kind, Ended(str(entry.data["ended"])))
+        elif entry.kind == REOPENED:
+            reopened = entry.data["ids"]
+            for name in reopened if isinstance(reopened, list) else []:
+                found.pop(str(name), None)
         else:
             found.pop(trial, None)
     return found

@@ -10,7 +10,7 @@ crash leaves either the whole record or nothing under that name. Any summary of 
                              verdict.json   status of every test, where the change was graded
                              patch.json     the agent's change (`sandbox.codec`)
                              trajectory.json, tokens.npz   what the gateway wrote down (`gateway.store`)
-                             logs/          text for people: tests, the harness's output
+                             logs/          text for people: tests, the harness's output; may be deleted
     metrics.jsonl            one line a step
     checkpoints/             weights and optimizer states
     scratch/                 sandboxes and Harbor's own files of running trials; nothing reads it afterwards
@@ -244,11 +244,11 @@ def _write(record: TrialRecord, folder: Path) -> None:
 
 def _read(folder: Path) -> TrialRecord:
     content = _read_json(_OUTCOME, folder / "outcome.json")
-    logs = {path.name: path.read_bytes().decode("utf-8") for path in sorted((folder / "logs").iterdir())}
+    logs = {path.name: path.read_bytes().decode("utf-8") for path in sorted((folder / "logs").glob("*"))}
     verdict = None
     if content.has_verdict:
         verdict = verdict_from_json((folder / "verdict.json").read_text(encoding="ascii"))
-        verdict = replace(verdict, log=logs.pop("tests.log"))
+        verdict = replace(verdict, log=logs.pop("tests.log", ""))
     patch = patch_from_json((folder / "patch.json").read_text(encoding="ascii")) if content.has_patch else None
     return TrialRecord(
         spec=content.spec,

@@ -1,7 +1,7 @@
 """One trial, from its specification to its record.
 
 Invariant: whatever happens in a trial ends in a row of the fault table. Nothing but a cancellation comes out of
-`run_trial` as an exception, and whatever comes out, the session is closed and no process is left.
+`run_trial` as an exception once it has begun, and whatever comes out, the session is closed and no process is left.
 """
 
 import asyncio
@@ -152,13 +152,14 @@ async def _harbor(
                 key=key,
                 process_sec=live.process_sec,
             )
-            result = await run_harbor(config)
+            try:
+                result = await run_harbor(config)
+            finally:
+                await live.close()
     # Everything: whatever Harbor or a task raises is one trial's. It is not hidden, but becomes a row of the fault
     # table, with its traceback in the record; one that nobody foresaw is unattributed, and a few of those stop the run.
     except Exception as error:  # noqa: BLE001
         return None, Failure(type(error).__name__, str(error), traceback.format_exc())
-    finally:
-        await live.close()
     info = result.exception_info
     if info is None:
         return result, None

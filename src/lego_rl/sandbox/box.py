@@ -231,11 +231,13 @@ class Sandbox:
             self._kill_first()
 
     async def kill(self) -> None:
-        """Kill everything in the sandbox; its files stay on the host. Calling it again does nothing.
+        """Kill everything in the sandbox; its files stay on the host. Calling it again, or when closed, does nothing.
 
         Raises:
             SandboxError: A process is still alive; the snapshot must not be trusted then.
         """
+        if self._closed:
+            return
         self._watchdog.cancel()
         self._channel.close()
         self._kill_first()

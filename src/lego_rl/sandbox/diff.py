@@ -110,6 +110,7 @@ class _Comparison:
     def file(self, upper: Path, lower: Path | None, path: str, status: os.stat_result) -> None:
         """Take a regular file over, if it is not too large."""
         if status.st_size > MAX_FILE_BYTES:
+            self.uncover(lower, path)
             self.drop(path, f"larger than {MAX_FILE_BYTES >> 20} MiB")
             return
         reason = self.no_room_for(status.st_size)

@@ -67,8 +67,9 @@ async def launch(layout: Layout, toolchain: Toolchain, limits: Limits, cgroups: 
             os.close(info_write)
         async with asyncio.timeout(START_SECONDS):
             ready = await channel.ready()
+            if not ready:
+                await process.wait()
         if not ready:
-            await process.wait()
             raise await _explain(os.pread(errors, ERROR_BYTES, 0).decode(errors="replace"))
         return Running(process, channel, *_first(os.read(info_read, ERROR_BYTES)))
     except BaseException as error:

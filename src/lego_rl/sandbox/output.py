@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
 READ_BYTES = 1 << 16
 
@@ -69,8 +68,7 @@ class OutputPipe:
         done, _ = await asyncio.wait({self._task}, timeout=seconds)
         if not done:
             self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait({self._task})  # which, unlike awaiting it, does not take the caller's own cancellation
             return
         self._task.result()
 

@@ -61,18 +61,6 @@ def load_pool(folder: Path) -> dict[str, tuple[Task, ...]]:
     return {split: tuple(tasks) for split, tasks in splits.items()}
 
 
-def load_split(folder: Path, split: str) -> tuple[Task, ...]:
-    """Load one split of a pool.
-
-    Raises:
-        TaskError: As for `load_pool`, or the pool has no such split.
-    """
-    splits = load_pool(folder)
-    if split not in splits:
-        raise TaskError(f"pool {folder} has no split {split!r}", f"it has {', '.join(sorted(splits))}")
-    return splits[split]
-
-
 def pool_digest(tasks: Iterable[BugTask]) -> str:
     """Names a generated pool by every byte that `build_pool` writes of it: a change of any makes another folder."""
     digest = hashlib.sha256()

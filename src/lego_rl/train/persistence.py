@@ -58,7 +58,11 @@ def writing(target: Path) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, SafetensorError) as error:
-        raise RunError(f"cannot write {target}: {error}", "free disk space, then go on with the run") from error
+        if isinstance(error, torch.OutOfMemoryError):  # of a GPU, while the weights were copied
+            raise
+        raise RunError(
+            f"cannot write {target}: {error}", "free disk space where it is short, then go on with the run"
+        ) from error
 
 
 def read(directory: Path, optimizer: torch.optim.Optimizer) -> int:

@@ -4,8 +4,9 @@ Invariant: only the harness's first request of a trial is looked at. The agent h
 bring about a difference that stops a run.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,8 @@ class PromptChecker:
         checks: list[PromptCheck] = []
         for record in records:
             if len(checks) < _ENOUGH and record.trajectory is not None:
-                checks += [self._check(first) for first in first_requests(record.trajectory) if self._is_plain(first)]
+                first = first_request(record.trajectory)
+                checks += [self._check(first)] if first is not None and self._is_plain(first) else []
         return tuple(checks[:_ENOUGH])
 
     def _check(self, first: "FirstRequest") -> PromptCheck:
@@ -73,24 +75,25 @@ class FirstRequest:
     tools: tuple[Tool, ...]
 
 
-def first_requests(trajectory: Trajectory) -> Iterator[FirstRequest]:
+def first_request(trajectory: Trajectory) -> FirstRequest | None:
     """The first request, where its answer came to be trained: then its conversation is known."""
     if not trajectory.generations:
-        return
+        return None
     first = trajectory.generations[0]
     for segment, conversation in zip(trajectory.segments, trajectory.conversations, strict=False):
         if first.call_id in segment.calls and first.role == "main":
             turns = [message.role for message in conversation]
             opening = conversation[: turns.index("assistant")] if "assistant" in turns else conversation
-            yield FirstRequest(tuple(map(int, first.context_ids)), tuple(opening), trajectory.tools)
-            return
+            return FirstRequest(tuple(map(int, first.context_ids)), tuple(opening), trajectory.tools)
+    return None
 
 
 def _messages(opening: Sequence[Message]) -> list[dict[str, str]]:
-    """Leading system messages are one, as the gateway makes of them."""
-    system = [message.content for message in opening if message.role == "system"]
+    """Leading system messages are one, and later ones are the user's, as the gateway makes of them."""
+    system = [message.content for message in takewhile(lambda message: message.role == "system", opening)]
     head = [{"role": "system", "content": "\n\n".join(system)}] if system else []
-    return head + [{"role": m.role, "content": m.content} for m in opening if m.role != "system"]
+    rest = opening[len(system) :]
+    return head + [{"role": "user" if m.role == "system" else m.role, "content": m.content} for m in rest]
 
 
 def _tool(tool: Tool) -> Mapping[str, Any]:

@@ -33,6 +33,8 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ("harness.options.baer=true", "unknown key harness.options.baer", "did you mean harness.options.bare?"),
         ("policy.path=builtin:dema", "there is no shipped policy builtin:dema", "builtin:demo"),
         ("policy.path=/nowhere", "there is no policy directory /nowhere", "builtin:NAME"),
+        ("policy.path=~/nowhere", "/nowhere", "builtin:NAME"),
+        ("tasks.pool=~nobody-at-all/pool", "no such home folder", "docs/recipes.md"),
         ("policy.tool_parser=hermess", "no tool-call parser is called 'hermess'", "qwen3_coder"),
         ("policy.tool_parser=hermes", "'hermes' cannot read the calls that the chat template", "'qwen3_coder'"),
         ("sandbox.rootfs=/nowhere", "/nowhere is no root file system", "unpack an image there"),
@@ -113,8 +115,10 @@ def test_fine_tuning_goes_on_only_with_the_recipe_that_it_began_with(
     (folder / "recipe.toml").write_text(recipe.read_text())
     assert run(monkeypatch, "sft", str(recipe), "--set", "sft.steps=3") == 1
     assert "holds a run of another recipe" in capsys.readouterr().err
-    assert run(monkeypatch, "sft", str(recipe)) == 1
-    assert "holds no captured trials" in capsys.readouterr().err, "its own recipe goes on"
+    monkeypatch.chdir(tmp_path)
+    for name in (str(folder), "run"):
+        assert run(monkeypatch, "sft", str(recipe), "--set", f"run.dir={name}") == 1
+        assert "holds no captured trials" in capsys.readouterr().err, "its own recipe goes on"
 
 
 def test_fine_tuning_that_is_at_work_is_refused_before_its_folder_is_touched(

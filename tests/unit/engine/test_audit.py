@@ -103,7 +103,7 @@ CORRUPTIONS: dict[str, Corruption] = {
 
 
 @pytest.mark.parametrize("kind", CORRUPTIONS)
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20)
 @given(data=st.data(), lengths=st.lists(st.integers(1, 8), min_size=1, max_size=4))
 def test_any_one_corruption_is_found(kind: str, data: st.DataObject, lengths: list[int]) -> None:
     samples = [sample("c" * (number + 1), length) for number, length in enumerate(lengths)]

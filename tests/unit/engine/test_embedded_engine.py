@@ -76,7 +76,7 @@ calls = st.lists(
 )
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20)
 @given(wanted=calls, cache_tokens=st.sampled_from([0, 96, 4096]), prefill_tokens=st.sampled_from([32, 128]))
 def test_a_call_does_not_depend_on_its_neighbours(
     moe: Reference, wanted: list[tuple[int, int, int, float]], cache_tokens: int, prefill_tokens: int

@@ -68,7 +68,7 @@ def test_every_variant_equals_transformers(build_moe: Callable[..., Reference], 
     np.testing.assert_array_equal(kv.routes[:90], reference.routes(ids))
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 @given(cuts=st.lists(st.integers(1, 119), max_size=6, unique=True).map(sorted))
 def test_chunks_do_not_matter(moe: Reference, cuts: list[int]) -> None:
     ids = list(tokens(120, seed=5))
@@ -78,7 +78,7 @@ def test_chunks_do_not_matter(moe: Reference, cuts: list[int]) -> None:
     np.testing.assert_array_equal(kv.routes[:120], moe.routes(ids))
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 @given(spans=st.lists(st.tuples(st.integers(0, 60), st.integers(1, 40)), min_size=1, max_size=6))
 def test_ragged_batch_equals_one_by_one(moe: Reference, spans: list[tuple[int, int]]) -> None:
     """Sequences of different lengths, some decoding and some in prefill, in one forward."""

@@ -30,7 +30,7 @@ def pool(reference: Reference, blocks: int) -> PrefixCache:
     return PrefixCache(reference.geometry, torch.float32, CPU, blocks * BLOCK_TOKENS)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(
     sequences=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 200)), min_size=1, max_size=12),
     blocks=st.integers(0, 12),

@@ -15,7 +15,7 @@ from wires import AnthropicWire, Served, served
 
 from lego_rl.gateway import connections
 from lego_rl.gateway.budget import Budget
-from lego_rl.gateway.connections import CONNECTIONS, connections_each
+from lego_rl.gateway.connections import CONNECTIONS, BoundedListener, connections_each
 
 WIRE = AnthropicWire()
 
@@ -77,6 +77,21 @@ async def test_a_host_without_handles_accepts_again_when_it_has_some(monkeypatch
                 finally:
                     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert (await asyncio.wait_for(at.ask(WIRE, START), 10)).content == "Done."
+
+
+async def test_closing_a_listener_does_not_lose_its_closers_own_cancellation() -> None:
+    async def closing(listener: BoundedListener) -> None:
+        await listener.close()
+        await asyncio.sleep(60)
+
+    for turns in range(1, 4):
+        listener = BoundedListener(socket.create_server(("127.0.0.1", 0)), asyncio.Protocol, 4)
+        task = asyncio.create_task(closing(listener))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task}, timeout=5)
+        assert task.cancelled()
 
 
 def test_all_listeners_together_leave_the_host_half_of_its_handles(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,7 +180,17 @@ def test_reasoning_is_split_off(text: str, in_reasoning: bool, expected: Message
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("rest", ["", "x</parameter></function>"], ids=["never ended", "ended too late"])
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "",
+        "x</parameter></function>",
+        "".join(f"x</parameter><parameter=k{number}>" for number in range(10_000)),
+        "".join(f"x</parameter><parameter=k{number}>" for number in range(10_000)) + "</parameter></function>",
+        "x</parameter><parameter=k>" * 10_000,
+    ],
+    ids=["never ended", "ended too late", "many parameters", "many parameters, ended too late", "one key again"],
+)
 def test_a_policy_that_repeats_itself_costs_no_more_than_its_length(rest: str) -> None:
     # Searched anew from each beginning this text takes minutes, during which no other trial is served.
     text = "<tool_call>\n<function=bash>\n<parameter=command>\n" * 10_000 + rest

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lego_rl.errors import HarnessError
@@ -24,7 +24,7 @@ paths = st.lists(names, min_size=1, max_size=3).map("/".join)
 contents = st.dictionaries(paths, st.tuples(st.binary(max_size=40), st.booleans()), min_size=1, max_size=6).filter(
     lambda files: not any(other.startswith(f"{path}/") for path in files for other in files)
 )
-fast = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fast = settings(max_examples=40)
 
 
 def write(root: Path, files: dict[str, tuple[bytes, bool]]) -> None:
@@ -148,16 +148,18 @@ def test_missing_bundle_names_the_command(tmp_path: Path) -> None:
     assert bundles.installed(tmp_path / "nowhere") == []
 
 
-def test_bundle_built_from_something_else_is_refused_and_replaced(tmp_path: Path) -> None:
-    bundles.install(tmp_path, SPEC, toy)
+def test_bundle_built_from_something_else_is_another_one_beside_it(tmp_path: Path) -> None:
+    older = bundles.install(tmp_path, SPEC, toy)
     newer = BundleSpec(SPEC.name, SPEC.version, SPEC.licence, build="b2")
-    with pytest.raises(HarnessError, match="another version of Lego-RL or Python"):
+    with pytest.raises(HarnessError, match=r"toy 1\.0 is not installed"):
         bundles.load(tmp_path, newer)
 
     def other(files: Path) -> None:
         write(files, {"bin/run": (b"new", True)})
 
     assert (bundles.install(tmp_path, newer, other).path / "bin" / "run").read_bytes() == b"new"
+    bundles.verify(older)
+    assert bundles.load(tmp_path, SPEC) == older, "a sandbox may have it mounted"
 
 
 def test_failed_build_leaves_nothing(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fake_run import FakeRun, spec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lego_rl.report.excerpts import compare
@@ -77,7 +77,7 @@ def test_the_gate_that_is_drawn_is_the_runs_own(run: FakeRun, gate: str | None, 
     assert re.findall(r"gate 0\.\d+", write_report(run.path).page.read_text()) == expected
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20)
 @given(text=st.one_of(st.just(HOSTILE), st.text(min_size=1, max_size=200)))
 def test_no_text_adds_an_element_or_an_attribute(run: FakeRun, text: str) -> None:
     benign = compared(run) if not run.directory.store.ids() else Page(write_report(run.path).page.read_text())

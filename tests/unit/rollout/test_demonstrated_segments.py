@@ -8,9 +8,10 @@ from test_trial_store import PLAIN, full
 
 from lego_rl.errors import RunError
 from lego_rl.rollout.demonstrations import demonstrated_segments
+from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.journal import Journal
-from lego_rl.rollout.outcome import TrialRecord
-from lego_rl.rollout.settled import CANCELLED, SCORED
+from lego_rl.rollout.outcome import Outcome, TrialRecord
+from lego_rl.rollout.settled import CANCELLED, FAULTED, SCORED
 from lego_rl.rollout.store import RunDirectory
 
 
@@ -25,10 +26,10 @@ def run_of(folder: Path, *labels: str) -> Path:
     return folder
 
 
-def counted(run: RunDirectory, record: TrialRecord) -> None:
+def counted(run: RunDirectory, record: TrialRecord, kind: str = SCORED) -> None:
     run.store.save(record)
     with Journal(run.journal) as journal:
-        journal.append(SCORED, {"id": record.spec.id, "try": 1, "ended": record.outcome.ended.value})
+        journal.append(kind, {"id": record.spec.id, "try": 1, "ended": record.outcome.ended.value})
 
 
 def test_trials_of_an_evaluation_are_left_out(tmp_path: Path) -> None:
@@ -37,6 +38,13 @@ def test_trials_of_an_evaluation_are_left_out(tmp_path: Path) -> None:
     )
     calls = [call for segment in demonstrated_segments(run) for call in segment.calls]
     assert sorted(calls) == ["demonstration-2", "train/step-0000-1", "train/step-0001-3"]
+
+
+def test_a_trial_that_an_infrastructure_fault_cut_off_is_left_out(tmp_path: Path) -> None:
+    run = RunDirectory(run_of(tmp_path / "run", "demonstration"))
+    cut_off = replace(full(), outcome=Outcome(None, Ended.ENGINE_FAILED, None, ""))
+    counted(run, replace(cut_off, spec=replace(cut_off.spec, label="demonstration", seed=9)), FAULTED)
+    assert [call for segment in demonstrated_segments(run.path) for call in segment.calls] == ["demonstration-0"]
 
 
 def test_a_record_that_the_journal_does_not_count_is_left_out(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ except RunError as error:
     assert path.read_bytes() == before
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.dictionaries(st.text(max_size=6), json_values, max_size=4))
 def test_any_data_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, data: dict[str, Json]) -> None:
     path = tmp_path_factory.mktemp("journal") / "journal"

@@ -113,6 +113,23 @@ async def test_only_where_unattributed_trials_stopped_the_run_a_resumed_one_runs
         assert calm.ran == []
 
 
+async def test_what_stopped_a_run_before_and_after_the_agent_began_is_run_again_together(run: RunDirectory) -> None:
+    """One of each is too many of 32, though a resumed batch finds only one of them scored."""
+    rows = {3: Ended.UNATTRIBUTED_AFTER, 5: Ended.UNATTRIBUTED_BEFORE}
+
+    async def has_a_bug(spec: TrialSpec, tries: int) -> TrialRecord:
+        return record(spec, rows.get(spec.attempt, Ended.FINISHED))
+
+    with Journal(run.journal) as journal, pytest.raises(RunError, match="--resume runs them again"):
+        await run_trials(specs(32), Trials(run.store, has_a_bug), journal, concurrency=4, retries=0)
+    assert len(list(settled_records(run))) == 30
+    mended = Trials(run.store)
+    with Journal(run.journal) as journal:
+        records = await run_trials(specs(32), mended, journal, concurrency=4)
+    assert sorted(mended.ran) == [3, 5]
+    assert {record.outcome.ended for record in records} == {Ended.FINISHED}
+
+
 async def test_an_unattributed_trial_whose_next_try_was_killed_is_not_taken_for_scored(run: RunDirectory) -> None:
     async def has_a_bug(spec: TrialSpec, tries: int) -> TrialRecord:
         return record(spec, Ended.UNATTRIBUTED_AFTER)

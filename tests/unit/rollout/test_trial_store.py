@@ -3,13 +3,14 @@
 import dataclasses
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lego_rl.engine.protocol import Timings, WeightSpan
@@ -133,6 +134,17 @@ def test_the_folder_holds_the_files_of_the_contract(store: TrialStore) -> None:
     ]
 
 
+def test_a_record_without_its_logs_is_still_one(store: TrialStore) -> None:
+    whole = full()
+    store.save(whole)
+    shutil.rmtree(store.path / SPEC.id / "logs")
+    loaded = store.load(SPEC.id)
+    assert loaded.logs == {}
+    assert loaded.outcome.verdict is not None
+    assert whole.outcome.verdict is not None
+    assert_same(loaded.outcome.verdict, dataclasses.replace(whole.outcome.verdict, log=""))
+
+
 def test_a_later_record_of_the_same_trial_replaces_the_earlier_one_whole(store: TrialStore) -> None:
     store.save(full())
     store.save(PLAIN)
@@ -141,7 +153,7 @@ def test_a_later_record_of_the_same_trial_replaces_the_earlier_one_whole(store: 
     assert [store.load(trial_id).spec for trial_id in store.ids()] == [SPEC]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 @given(text=st.text(st.characters(), max_size=20), name=st.binary(min_size=1, max_size=8))
 def test_nothing_that_an_agent_prints_or_names_can_spoil_a_record(store: TrialStore, text: str, name: bytes) -> None:
     path = name.hex() + os.fsdecode(name.replace(b"/", b"\xff").replace(b"\0", b"\xfe"))

@@ -73,7 +73,7 @@ def apply(tree: Tree, patch: Patch) -> Tree:
     return result
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(before=TREES, after=TREES)
 def test_pristine_plus_patch_is_the_tree(tmp_path_factory: pytest.TempPathFactory, before: Tree, after: Tree) -> None:
     root = tmp_path_factory.mktemp("diff")
@@ -148,6 +148,18 @@ def test_size_limits_are_reasons(layers: tuple[Path, Path], monkeypatch: pytest.
     comparison = diff_module._Comparison(bytes_left=1 << 20)
     comparison.folder(upper, pristine, "")
     assert comparison.dropped["c-small"] == "changes larger than 64 MiB together"
+
+
+def test_a_large_file_in_place_of_a_folder_does_not_leave_what_was_in_it(
+    layers: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upper, pristine = layers
+    monkeypatch.setattr(diff_module, "MAX_FILE_BYTES", 1 << 20)
+    write(pristine, {"package/a.py": b"a"})
+    write(upper, {"package": b"x" * ((1 << 20) + 1)})
+    assert diff(Snapshot(upper), pristine) == Patch(
+        (Change("package/a.py", "deleted"),), {"package": "larger than 1 MiB"}
+    )
 
 
 def bytes_read() -> int:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lego_rl.sandbox.ownership import CONFIGURATION, Ownership
@@ -105,7 +105,6 @@ def test_free(ownership: Ownership, path: str, kind: ChangeKind) -> None:
     assert not ownership.owns(Change(path, kind))
 
 
-@settings(deadline=None)  # It looks at files, and the machine may be busy.
 @given(st.lists(st.sampled_from([*PRISTINE, *TESTS, *CONFIGURATION, "pkg/new.py", "json.py", "x/y"]), unique=True))
 def test_a_patch_is_split_and_never_refused(ownership: Ownership, paths: list[str]) -> None:
     patch = Patch(tuple(Change(path, "file", b"x") for path in sorted(paths)))

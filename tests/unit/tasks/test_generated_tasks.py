@@ -28,7 +28,7 @@ def tasks(draw: st.DrawFn) -> BugTask:
     return generate(draw(st.integers(0, 10**6)), family, draw(st.integers(0, 10**4)), split)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(task=tasks())
 def test_the_bug_is_one_line_that_the_hidden_tests_tell_from_its_fix(task: BugTask) -> None:
     before, after = task.files[task.bug.path].split("\n"), task.fixed_files[task.bug.path].split("\n")
@@ -44,7 +44,7 @@ def test_the_bug_is_one_line_that_the_hidden_tests_tell_from_its_fix(task: BugTa
     assert len(task.pass_to_pass) >= 2
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(task=tasks())
 def test_the_repository_is_small_and_the_bug_can_be_found_and_replaced_by_its_text(task: BugTask) -> None:
     modules = {path: text for path, text in task.files.items() if not path.endswith("__init__.py")}
@@ -59,7 +59,7 @@ def test_the_repository_is_small_and_the_bug_can_be_found_and_replaced_by_its_te
     assert not any(path.startswith("tests/") or "test" in text for path, text in task.files.items())
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(task=tasks())
 def test_the_issue_names_the_function_first_and_neither_the_file_nor_the_line(task: BugTask) -> None:
     assert 2 <= task.instruction.count(".") + task.instruction.count("?") <= 4
@@ -70,7 +70,7 @@ def test_the_issue_names_the_function_first_and_neither_the_file_nor_the_line(ta
     assert task.bug.after.strip() not in task.instruction
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(task=tasks())
 def test_function_names_belong_to_the_split_and_occur_once(task: BugTask) -> None:
     functions = [name for text in task.files.values() for name in DEFINED.findall(text)]
@@ -78,7 +78,7 @@ def test_function_names_belong_to_the_split_and_occur_once(task: BugTask) -> Non
     assert {split_of_function(name) for name in functions} == {task.split}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), index=st.integers(0, 10**4))
 def test_generation_is_a_function_of_its_arguments(seed: int, index: int) -> None:
     assert generate(seed, "swapped", index) == generate(seed, "swapped", index)

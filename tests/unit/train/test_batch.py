@@ -122,7 +122,7 @@ def families(draw: st.DrawFn) -> list[Segment]:
 
 
 @given(families(), st.integers(1, 200), st.sampled_from(["replay", "own"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_tensors_hold_exactly_what_was_recorded(segments: list[Segment], budget: int, routing: Any) -> None:
     batches = plan(rows_of(segments), budget, routing=routing, device=CPU)
     seen = []
@@ -146,7 +146,7 @@ def test_tensors_hold_exactly_what_was_recorded(segments: list[Segment], budget:
 
 
 @given(families(), st.integers(1, 300))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_auditor_is_shown_every_trained_token_once(segments: list[Segment], budget: int) -> None:
     shown = trained_tokens(plan(rows_of(segments), budget, routing="replay", device=CPU))
     expected = sorted(

@@ -56,8 +56,11 @@ CONVERSATION = (
 )
 
 
-def test_both_implementations_render_the_same_ids() -> None:
-    (check,) = PromptChecker(DEMO)([record(ChatTemplate.load(DEMO), CONVERSATION)])
+@pytest.mark.parametrize(
+    "opening", [CONVERSATION, (*CONVERSATION, Message("system", "Be brief.")), (*CONVERSATION[2:], CONVERSATION[0])]
+)
+def test_both_implementations_render_the_same_ids(opening: Sequence[Message]) -> None:
+    (check,) = PromptChecker(DEMO)([record(ChatTemplate.load(DEMO), opening)])
     assert check.recorded == check.rendered
 
 

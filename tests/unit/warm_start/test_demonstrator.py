@@ -93,7 +93,7 @@ def test_the_default_rates_leave_about_a_third_without_a_mistake() -> None:
     assert flawless == pytest.approx(rates.solve_rate, abs=0.03)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 10**6), index=st.integers(0, 100), family=st.sampled_from([f.name for f in TRAINED]))
 def test_asking_again_gives_the_same_turn(seed: int, index: int, family: str) -> None:
     task = generate(0, family, index, "warm")

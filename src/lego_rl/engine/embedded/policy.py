@@ -93,15 +93,15 @@ def save_policy(
     except RuntimeError as error:
         raise ConfigError(f"the state dict does not fit its config: {error}", "pass both of one module") from error
     partial, replaced = (target.with_name(f".{target.name}.{suffix}") for suffix in ("partial", "replaced"))
-    for leftover in (partial, replaced):
-        shutil.rmtree(leftover, ignore_errors=True)
+    shutil.rmtree(partial, ignore_errors=True)
     with _quiet():
         module.save_pretrained(partial)
     for path in companions.iterdir():
         if path.is_file() and not (partial / path.name).exists() and not any(map(path.match, _WEIGHT_FILES)):
             shutil.copy2(path, partial / path.name)
     inspect_policy(partial)
-    if target.exists():
+    if target.exists():  # else a kill has left `replaced` as the only whole one, until this one is in place
+        shutil.rmtree(replaced, ignore_errors=True)
         target.rename(replaced)
     partial.rename(target)
     shutil.rmtree(replaced, ignore_errors=True)

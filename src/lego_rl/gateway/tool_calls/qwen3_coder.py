@@ -10,7 +10,8 @@
 
 A value is everything between one newline after ``<parameter=KEY>`` and one newline before the ``</parameter>`` that is
 followed by the next parameter or the end of the function, so a value may itself hold ``</parameter>``. A text is
-searched for these ends once, however many calls it begins: a policy that repeats itself must not hold up other trials.
+searched for these ends once, and what a malformed call has read is not read again as the beginning of another: a policy
+that repeats itself must not hold up other trials.
 Format: Qwen3-Coder and Qwen3.5 chat templates; the same text is read by vLLM's parser of that name.
 """
 
@@ -38,50 +39,46 @@ class Qwen3CoderParser:
         ends = [found.span() for found in _END.finditer(text)]
         calls: list[ParsedCall] = []
         kept: list[str] = []
-        position = 0
+        position = malformed = 0
         for opening in _OPEN.finditer(text):
-            if opening.start() < position:
+            if opening.start() < max(position, malformed):
                 continue
-            block = _read_block(text, opening, ends, schemas)
-            if block is None:
+            values, end = _read_values(text, opening.end(), ends)
+            closing = _CLOSE.match(text, end) if values is not None else None
+            if values is None or closing is None:
+                malformed = end
                 continue
-            call, end = block
-            calls.append(call)
+            name = opening.group(1)
+            calls.append(ParsedCall(name, _typed(values, schemas.get(name, {}))))
             kept.append(text[position : opening.start()])
-            position = end
+            position = closing.end()
         if not calls:
             return ParsedText(text, (), not _MARKER.search(text))
         content = said_between([*kept, text[position:]])
         return ParsedText(content, tuple(calls), not _MARKER.search(content))
 
 
-def _read_block(
-    text: str, opening: re.Match[str], ends: Sequence[tuple[int, int]], schemas: Mapping[str, Mapping[str, Json]]
-) -> tuple[ParsedCall, int] | None:
-    """The call that `opening` begins and where it ends, or ``None`` if it is malformed.
+def _read_values(text: str, position: int, ends: Sequence[tuple[int, int]]) -> tuple[dict[str, str] | None, int]:
+    """The parameters of a call, as they are written, and where they end; ``None`` and how far it was read otherwise.
 
     Args:
         text: The whole text.
-        opening: Where the call begins.
+        position: Where the first parameter would begin.
         ends: ``[start, end)`` of everything in `text` that can end a parameter, in order.
-        schemas: JSON schema of the parameters by tool.
     """
-    values: dict[str, tuple[int, int]] = {}
-    position = opening.end()
+    values: dict[str, str] = {}
     while parameter := _PARAMETER.match(text, position):
         key, start = parameter.group(1), parameter.end()
         found = bisect_left(ends, (start, 0))
         if key in values or found == len(ends):
-            return None
+            return None, start
         end, position = ends[found]
-        values[key] = (start, end)
-    closing = _CLOSE.match(text, position)
-    if closing is None:
-        return None
-    name = opening.group(1)
-    properties = schemas.get(name, {}).get("properties")
+        values[key] = text[start:end].removesuffix("\n")
+    return values, position
+
+
+def _typed(values: Mapping[str, str], schema: Mapping[str, Json]) -> dict[str, Json]:
+    """The arguments that the texts of the parameters stand for, by the tool's JSON schema."""
+    properties = schema.get("properties")
     types = properties if isinstance(properties, Mapping) else {}
-    arguments = {
-        key: coerce(text[start:end].removesuffix("\n"), types.get(key)) for key, (start, end) in values.items()
-    }
-    return ParsedCall(name, arguments), closing.end()
+    return {key: coerce(value, types.get(key)) for key, value in values.items()}
