@@ -88,6 +88,20 @@ def report(run: RunDir) -> None:
     command.run(run)
 
 
+@app.command()
+def inspect(
+    trial: Annotated[Path, typer.Argument(help="A trial's folder, RUN/trials/ID.")],
+    policy: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Spell tokens with this policy's tokenizer, not the run's.")
+    ] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Show the context whole, too.")] = False,
+) -> None:
+    """Print a trial's calls and training sequences: what the policy said, and what of it is trained."""
+    from lego_rl.commands import inspect as command
+
+    command.run(trial, policy, whole=whole)
+
+
 @harness_app.command("install")
 def harness_install(name: Annotated[str, typer.Argument(help="Registry name, such as claude-code.")]) -> None:
     """Install the pinned version of a harness as a read-only bundle."""

@@ -284,7 +284,14 @@ def _runtime(recipe: Recipe, parts: _RuntimeParts, directory: RunDirectory, engi
     """What the trials share, around the engine that the gateway is to ask."""
     connections = connections_each(recipe.rollout.concurrency)
     return Runtime(
-        gateway=Gateway(engine, parts.template, parts.tool_parser, connections=connections, capture=recipe.capture),
+        gateway=Gateway(
+            engine,
+            parts.template,
+            parts.tool_parser,
+            connections=connections,
+            capture=recipe.capture,
+            spool=directory.scratch,
+        ),
         harness=parts.harness,
         bundle=parts.bundle,
         directory=directory,

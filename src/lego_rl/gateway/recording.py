@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lego_rl.engine.protocol import FinishReason, Sample, Timings, WeightSpan
 from lego_rl.errors import CaptureError
+from lego_rl.gateway.spool import RouteSpool
 
 _FIX = "this is a fault of the engine: run it under the auditor and report the call"
 
@@ -40,15 +41,17 @@ class Recording:
     routes_from: int
 
 
-def record(sample: Sample, prompt_ids: Sequence[int]) -> Recording:
+def record(sample: Sample, prompt_ids: Sequence[int], spool: RouteSpool) -> Recording:
     """Check a sample and keep it.
 
     Args:
         sample: The engine's answer.
         prompt_ids: ``[P]`` what the engine was given.
+        spool: Takes the routes.
 
     Raises:
         CaptureError: Prompt, log-probs, versions or routes do not fit the sampled tokens.
+        OSError: The disk does not take the routes.
     """
     count = len(sample.token_ids)
     call = f"engine call {sample.call_id}"
@@ -70,7 +73,7 @@ def record(sample: Sample, prompt_ids: Sequence[int]) -> Recording:
         weight_versions=sample.weight_versions,
         finish_reason=sample.finish_reason,
         timings=sample.timings,
-        routes=sample.routes,
+        routes=None if sample.routes is None else spool.keep(sample.routes),
         routes_from=sample.routes_from,
     )
 

@@ -49,9 +49,12 @@ def owned_routes(call: Call, calls: Sequence[Call], shape: tuple[int, int]) -> O
     """
     start = call.parent.length - 1 if call.parent else 0
     count = call.length - 1 - start
+    own = call.answered()
+    if own.routes is not None and own.routes_from <= start:  # all of them: none is copied or read
+        return OwnedRoutes(own.routes[start - own.routes_from :], count)
     rows = np.zeros((count, *shape), np.uint8)
     missing = np.ones(count, bool)
-    _take(rows, missing, start, call.answered(), call.length)
+    _take(rows, missing, start, own, call.length)
     if missing.any():
         ids = _all_ids(call)
         for other in calls:

@@ -9,6 +9,7 @@ import asyncio
 import secrets
 import socket
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -22,6 +23,7 @@ from lego_rl.gateway.http_log import HTTP_LOG
 from lego_rl.gateway.respond import Responder
 from lego_rl.gateway.session import Session
 from lego_rl.gateway.settings import DEFAULT_CAPTURE, CaptureSettings
+from lego_rl.gateway.spool import TEMPORARY
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import ToolCallParser
 from lego_rl.gateway.trajectory import Trajectory
@@ -55,6 +57,7 @@ class Gateway:
         ping_seconds: Between two signs of life on a stream that waits for the engine.
         connections: Most open connections of one listener; further ones wait.
         capture: What stays in the policy's context, and which calls train.
+        spool: Folder on a disk, for what is captured and not needed before a session ends.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Gateway:
         ping_seconds: float = 3.0,
         connections: int = CONNECTIONS,
         capture: CaptureSettings = DEFAULT_CAPTURE,
+        spool: Path = TEMPORARY,
     ) -> None:
         self._engine = engine
         self._template = template
@@ -75,6 +79,7 @@ class Gateway:
         self._ping_seconds = ping_seconds
         self._connections = connections
         self._capture = capture
+        self._spool = spool
 
     def open(self, budget: Budget, *, temperature: float, seed: int | None = None) -> Session:
         """Start a session; its address is `Session.path`.
@@ -92,6 +97,7 @@ class Gateway:
             temperature=temperature,
             seed=seed,
             capture=self._capture,
+            spool=self._spool,
         )
 
     async def serve(self, sock: socket.socket, session: Session) -> Listener:

@@ -9,6 +9,7 @@ import hashlib
 import logging
 import secrets
 from collections import Counter
+from pathlib import Path
 
 from lego_rl.engine.protocol import Engine, EngineError, Sampling
 from lego_rl.engine.token_ids import TokenIds
@@ -19,7 +20,9 @@ from lego_rl.gateway.dialects.base import Answer
 from lego_rl.gateway.exchange import Exchange
 from lego_rl.gateway.ledger import Ledger
 from lego_rl.gateway.placing import placing
+from lego_rl.gateway.recording import record
 from lego_rl.gateway.settings import DEFAULT_CAPTURE, CaptureSettings
+from lego_rl.gateway.spool import TEMPORARY, RouteSpool
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import ToolCallParser
 from lego_rl.gateway.tool_calls.text import TextParser
@@ -64,6 +67,7 @@ class Session:
         temperature: Of every call.
         seed: Makes the trial's sampling reproducible; ``None`` leaves it to the engine.
         capture: What stays in the policy's context, and which calls train.
+        spool: Folder on a disk, for what is captured and not needed before the session ends.
 
     Attributes:
         path: ``/s/<secret>``, below which the session answers.
@@ -84,6 +88,7 @@ class Session:
         temperature: float,
         seed: int | None,
         capture: CaptureSettings = DEFAULT_CAPTURE,
+        spool: Path = TEMPORARY,
     ) -> None:
         self.secret = secrets.token_urlsafe(32)
         self.path = f"/s/{self.secret}"
@@ -98,6 +103,7 @@ class Session:
         self._capture = capture
         self._placing = placing(capture, template)
         self._tree = TokenTree()
+        self._spool = RouteSpool(spool)
         self._flights: dict[Call, Exchange] = {}
         self._asked: Counter[bytes] = Counter()
         self._ledger = Ledger(budget)
@@ -169,6 +175,7 @@ class Session:
         self._ledger.closed = True
         for exchange in self._flights.values():
             exchange.abort()
+        self._spool.close()
         if isinstance(self._fault, CaptureError):
             raise self._fault
         return trajectory_of(self._tree, self._ledger.budget_hit, self._ledger.refused, self._capture.train_roles)
@@ -224,7 +231,7 @@ class Session:
                 return await self._farewell("wall_clock", exchange)
             raise
         # Recorded before anything is read: whatever the text is, the auditor's calls and the tree's stay the same.
-        self._tree.finish(call, sample, prompt_ids)
+        self._tree.finish(call, record(sample, prompt_ids, self._spool))
         turn = read_turn(
             self._template.decode(sample.token_ids),
             self._parser if request.tool_choice != "none" else TextParser(),

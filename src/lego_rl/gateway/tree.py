@@ -15,11 +15,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lego_rl.engine.protocol import Sample
 from lego_rl.engine.token_ids import TokenIds
 from lego_rl.errors import CaptureError
 from lego_rl.gateway.matching import same_message
-from lego_rl.gateway.recording import Recording, record
+from lego_rl.gateway.recording import Recording
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.turn import Turn
 from lego_rl.messages import Json, Message, Tool
@@ -236,13 +235,9 @@ class TokenTree:
         self.siblings(parent).append(call)
         return call
 
-    def finish(self, call: Call, sample: Sample, prompt_ids: Sequence[int]) -> None:
-        """Record the engine's answer.
-
-        Raises:
-            CaptureError: The sample contradicts itself or the call.
-        """
-        call.recording = record(sample, prompt_ids)
+    def finish(self, call: Call, recording: Recording) -> None:
+        """Note the engine's answer."""
+        call.recording = recording
         self.calls.append(call)
         self.calls.sort(key=lambda each: each.index)
 

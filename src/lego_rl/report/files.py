@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from lego_rl.errors import RunError
+from lego_rl.gateway.store import TRAJECTORY_FILE, read_text
 from lego_rl.gateway.trajectory import Accounting
 from lego_rl.rollout.journal import Entry, read_journal
 from lego_rl.rollout.labels import TRAIN
@@ -144,13 +145,14 @@ class RunFiles:
         Raises:
             RunError: The file is damaged.
         """
-        path = self._folder(trial) / "trajectory.json"
-        if not path.is_file():
+        folder = self._folder(trial)
+        if not (folder / TRAJECTORY_FILE).is_file():
             return None
+        text = read_text(folder)
         try:
-            document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise RunError(f"cannot read {path}: {error}", "restore the file from a copy") from error
+            document: dict[str, Any] = json.loads(text)
+        except ValueError as error:
+            raise RunError(f"{folder / TRAJECTORY_FILE} is no JSON: {error}", "restore the file from a copy") from error
         return document
 
     def _folder(self, trial: Trial) -> Path:

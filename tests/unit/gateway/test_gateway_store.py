@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import lzma
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
@@ -110,7 +111,7 @@ def test_a_trial_without_a_call_has_a_record_too() -> None:
 def test_the_files_are_readable_without_this_package(tmp_path: Path) -> None:
     trajectory = asyncio.run(captured())
     write_trajectory(trajectory, tmp_path, harness="claude-code", version="2.1", session_id="t7")
-    document = json.loads((tmp_path / TRAJECTORY_FILE).read_text(encoding="utf-8"))
+    document = json.loads(lzma.decompress((tmp_path / TRAJECTORY_FILE).read_bytes()))
     assert document["schema_version"].startswith("ATIF-v1.")
     assert document["agent"]["name"] == "claude-code"
     assert [step["source"] for step in document["steps"]] == ["system", "user", "agent", "agent"]
@@ -142,7 +143,9 @@ def test_damage_is_named(tmp_path: Path) -> None:
         with pytest.raises(RunError, match=TOKENS_FILE):
             load_segments(tmp_path)
     tokens.write_bytes(whole)
-    for broken in ("", "{}", text.read_text(encoding="utf-8").replace('"lego_rl"', '"other"')):
-        text.write_text(broken, encoding="utf-8")
+    said = text.read_bytes()
+    other = lzma.compress(lzma.decompress(said).replace(b'"lego_rl"', b'"other"'))
+    for broken in (b"", b"{}", said[:-9], lzma.compress(b"{}"), lzma.compress(b"\xff"), other):
+        text.write_bytes(broken)
         with pytest.raises(RunError, match=TRAJECTORY_FILE):
             read_trajectory(tmp_path)

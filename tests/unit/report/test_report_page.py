@@ -1,6 +1,7 @@
 """The page: self-contained, complete, and safe whatever a model, a harness or a task wrote."""
 
 import json
+import lzma
 import re
 from collections import Counter
 from html.parser import HTMLParser
@@ -11,6 +12,7 @@ from fake_run import FakeRun, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lego_rl.gateway.store import TRAJECTORY_FILE
 from lego_rl.report.excerpts import compare
 from lego_rl.report.files import RunFiles
 from lego_rl.report.plain_text import MOST_CHARS, cut, plain
@@ -81,12 +83,14 @@ def test_the_gate_that_is_drawn_is_the_runs_own(run: FakeRun, gate: str | None, 
 @given(text=st.one_of(st.just(HOSTILE), st.text(min_size=1, max_size=200)))
 def test_no_text_adds_an_element_or_an_attribute(run: FakeRun, text: str) -> None:
     benign = compared(run) if not run.directory.store.ids() else Page(write_report(run.path).page.read_text())
-    documents = {path: path.read_text() for path in run.directory.trials.glob("*/trajectory.json")}
+    documents = {path: path.read_bytes() for path in run.directory.trials.glob(f"*/{TRAJECTORY_FILE}")}
+    assert documents
     for path, document in documents.items():
-        path.write_text(document.replace(json.dumps("Let me look."), json.dumps(text)))
+        said = lzma.decompress(document).decode().replace(json.dumps("Let me look."), json.dumps(text))
+        path.write_bytes(lzma.compress(said.encode()))
     hostile = Page(write_report(run.path).page.read_text())
     for path, document in documents.items():
-        path.write_text(document)
+        path.write_bytes(document)
     assert hostile.elements == benign.elements
     assert [name for name, _ in hostile.attributes] == [name for name, _ in benign.attributes]
 
