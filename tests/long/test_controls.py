@@ -6,7 +6,7 @@ import numpy as np
 from controls import BlindEngine, ShuffledRewards
 from tokenizers import Tokenizer
 
-from lego_rl.commands.assemble import policy_directory
+from lego_rl.commands.policies import policy_directory
 from lego_rl.engine.protocol import Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine
 from lego_rl.gateway.budget import Budget

@@ -10,7 +10,8 @@ import pytest
 from controls import BlindEngine, ShuffledRewards
 from experiments import Experiments, Run, rate, show
 
-from lego_rl.commands.assemble import batch_shape, policy_directory
+from lego_rl.commands.assemble import batch_shape
+from lego_rl.commands.policies import policy_directory
 from lego_rl.engine.protocol import Engine
 from lego_rl.rollout.labels import train_label
 from lego_rl.rollout.metrics_file import read_rows

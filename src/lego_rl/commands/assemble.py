@@ -1,23 +1,21 @@
-"""From a recipe to the parts of a run: policy, engine and auditor, gateway, sandboxes, tasks."""
+"""From a recipe to the parts of a run: engine and auditor, gateway, sandboxes, tasks, trainer."""
 
-import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Protocol
 
+from lego_rl.commands.policies import check_policy, policy_directory
+from lego_rl.commands.rollouts import RolloutRunner, SpecBuilder
 from lego_rl.config.recipe import EngineSection, Recipe
 from lego_rl.engine.audit import AuditedEngine
 from lego_rl.engine.audit_log import FileAuditLog
 from lego_rl.engine.embedded.engine import EmbeddedEngine
 from lego_rl.engine.embedded.stepper import EngineOptions
-from lego_rl.engine.policy_dir import inspect_policy
 from lego_rl.engine.protocol import Engine
 from lego_rl.errors import ConfigError
 from lego_rl.evaluate.heldout import evaluated_tasks
-from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.connections import connections_each
 from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.template import ChatTemplate
@@ -26,25 +24,19 @@ from lego_rl.gateway.tool_calls.probe import check_parser
 from lego_rl.harness import registry
 from lego_rl.harness.base import Harness, HarnessBundle
 from lego_rl.rollout.journal import Journal
-from lego_rl.rollout.outcome import TrialRecord
-from lego_rl.rollout.runner import Progress, run_trials
-from lego_rl.rollout.spec import HarnessChoice, TrialSpec
+from lego_rl.rollout.runner import Progress
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.rollout.trial import Runtime
 from lego_rl.sandbox.image import check_rootfs
 from lego_rl.sandbox.preflight import check_machine
 from lego_rl.sandbox.state import State
 from lego_rl.tasks.pool import load_pool, pool_folder
-from lego_rl.tasks.task import Task
 from lego_rl.train.checkpoints import Checkpoints
 from lego_rl.train.loop import LoopParts, LoopTasks, Rewards, Watcher, as_graded
 from lego_rl.train.metrics_log import MetricsLog
 from lego_rl.train.persistence import POLICY
 from lego_rl.train.prompts import PromptChecker
 from lego_rl.train.trainer import BatchShape, Trainer
-
-_BUILTIN = "builtin:"
-_SEED_BYTES = 7
 
 type EngineWrapper = Callable[[Engine], Engine]
 """Stands between the auditor and the gateway: nothing, or what a control experiment injects."""
@@ -53,81 +45,6 @@ type EngineWrapper = Callable[[Engine], Engine]
 def unchanged(engine: Engine) -> Engine:
     """Injects nothing."""
     return engine
-
-
-def policy_directory(name: str) -> Path:
-    """The directory of a policy as a recipe names it.
-
-    Raises:
-        ConfigError: There is none.
-    """
-    if name.startswith(_BUILTIN):
-        home = Path(str(files("lego_rl.policies")))
-        shipped = {
-            f"{_BUILTIN}{folder.name}": folder for folder in home.iterdir() if (folder / "config.json").is_file()
-        }
-        if name not in shipped:
-            raise ConfigError(f"there is no shipped policy {name}", f"shipped: {', '.join(sorted(shipped))}")
-        return shipped[name]
-    if not Path(name).is_dir():
-        raise ConfigError(f"there is no policy directory {name}", "name a Hugging Face directory or builtin:NAME")
-    return Path(name)
-
-
-@dataclass(frozen=True)
-class SpecBuilder:
-    """Builds trial specifications of one recipe. A trial's seed follows from the run's seed and the trial's place."""
-
-    recipe: Recipe
-
-    def __call__(self, tasks: Sequence[Task], label: str, attempts: int, temperature: float) -> list[TrialSpec]:
-        """`attempts` trials of every task, group by group."""
-        budget = Budget(**self.recipe.budget.model_dump())
-        harness = HarnessChoice(self.recipe.harness.name, self.recipe.harness.options)
-        return [
-            TrialSpec(
-                task=task.path,
-                label=label,
-                attempt=attempt,
-                attempts=attempts,
-                seed=self._seed(label, task.id, attempt),
-                temperature=temperature,
-                budget=budget,
-                harness=harness,
-                family=task.family,
-                split=task.split,
-            )
-            for task in tasks
-            for attempt in range(attempts)
-        ]
-
-    def _seed(self, label: str, task: str, attempt: int) -> int:
-        place = f"{self.recipe.run.seed}/{label}/{task}/{attempt}".encode()
-        return int.from_bytes(hashlib.sha256(place).digest()[:_SEED_BYTES])
-
-
-@dataclass(frozen=True)
-class RolloutRunner:
-    """`run_trials` with everything but the specifications."""
-
-    runtime: Runtime
-    journal: Journal
-    concurrency: int
-    retries: int
-    retry_pause_sec: float
-    progress: Callable[[Progress], None]
-
-    async def __call__(self, specs: Sequence[TrialSpec]) -> list[TrialRecord]:
-        """Run them, or load what is already scored."""
-        return await run_trials(
-            specs,
-            self.runtime,
-            self.journal,
-            concurrency=self.concurrency,
-            retries=self.retries,
-            retry_pause_sec=self.retry_pause_sec,
-            progress=self.progress,
-        )
 
 
 class RunWatcher(Watcher, Protocol):
@@ -201,7 +118,7 @@ def loop_parts(
     if recipe.sandbox.rootfs is not None:
         check_rootfs(recipe.sandbox.rootfs)
     source = policy_directory(recipe.policy.path)
-    _check_policy(recipe, source)
+    check_policy(recipe, source)
     parts = _RuntimeParts.load(recipe, source)
     checkpoints = Checkpoints(directory.checkpoints, recipe.run.keep_checkpoints)
     with (
@@ -248,18 +165,6 @@ def engine_options(section: EngineSection) -> EngineOptions:
         cache_tokens=section.cache_tokens,
         threads=section.threads,
     )
-
-
-def _check_policy(recipe: Recipe, source: Path) -> None:
-    """What would else show only after hours of rollouts."""
-    facts = inspect_policy(source)
-    if recipe.budget.context_tokens > facts.context:
-        raise ConfigError(
-            f"budget.context_tokens is {recipe.budget.context_tokens}, the policy has {facts.context} positions",
-            f"set budget.context_tokens to at most {facts.context}",
-        )
-    if recipe.train.routing == "replay" and not facts.experts:
-        raise ConfigError("the policy has no experts whose routing could be replayed", 'set train.routing = "own"')
 
 
 @dataclass(frozen=True)

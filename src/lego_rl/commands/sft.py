@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from lego_rl.commands.assemble import policy_directory
+from lego_rl.commands.policies import policy_directory
 from lego_rl.config.begun import check_begun
 from lego_rl.config.load import dump, read
 from lego_rl.config.sft_recipe import SftRecipe

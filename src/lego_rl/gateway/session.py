@@ -50,7 +50,7 @@ class BudgetSpent(Exception):
 
 
 class InternalFault(Exception):
-    """What nobody foresaw while sampling: never the policy's doing, and no retry mends it."""
+    """What nobody foresaw while sampling: a bug here or a wrong configuration, and no retry mends it."""
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(f"{type(cause).__name__}: {cause}")
@@ -73,9 +73,9 @@ class Session:
         path: ``/s/<secret>``, below which the session answers.
         budget: What the trial may spend.
         requests: Completions that the harness asked for, however they ended.
-        failure: What failed on this side, whatever its type: evidence that no harness and no policy can bring about.
-            An `EngineError` is transient, the next answered call clears it; anything else stays, and every later
-            request is refused with it.
+        failure: What failed on this side. An `EngineError` is transient, the next answered call clears it; anything
+            else stays, and every later request is refused. No harness and no policy can bring about an `EngineError`
+            or a `CaptureError`; what nobody foresaw may be a bug that the agent's own words bring out.
     """
 
     def __init__(

@@ -18,6 +18,7 @@ from lego_rl.errors import SandboxError
 HEAD = struct.Struct("!cHQI")
 MAX_RECORDS = 20_000
 MAX_DEPTH = 64
+"""Of what is put into a sandbox or read out of one while it lives; a diff, on the host, may go deeper."""
 MAX_PATH_BYTES = 1_024
 FETCH_LESS = "fetch another folder, or the files in it that are wanted one by one"
 ALTERED = "look at what the agent ran: a process of the sandbox ended or changed the transfer"

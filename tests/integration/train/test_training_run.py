@@ -122,6 +122,18 @@ def check_complete(run: Path) -> None:
     assert (run / "checkpoints" / f"step-{STEPS:04d}").is_dir()
 
 
+def run_examples(run: Path) -> None:
+    """Run what docs/capture.md says of reading a trial, one example after the other in one interpreter."""
+    page = Path(__file__).parents[3] / "docs" / "capture.md"
+    blocks = page.read_text().partition("## Reading a trial")[2].partition("\n## ")[0]
+    code = "\n".join(line[4:] for line in blocks.splitlines() if line.startswith("    "))
+    trial = next(path.name for path in (run / "trials").iterdir() if (path / "tokens.npz").is_file())
+    code = code.replace("runs/demo/trials/ID", f"runs/demo/trials/{trial}").replace("runs/demo", str(run))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "train/step-0000" in done.stdout
+
+
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
 def test_a_stopped_run_resumes_from_its_last_finished_step(tmp_path: Path, recipe: Path, by: signal.Signals) -> None:
     run = tmp_path / "run"
@@ -139,6 +151,7 @@ def test_a_stopped_run_resumes_from_its_last_finished_step(tmp_path: Path, recip
     summary = (run / "summary.json").read_bytes()
     finish("report", run)
     assert (run / "summary.json").read_bytes() == summary, "a summary is a function of the records"
+    run_examples(run)
 
 
 def test_a_second_run_in_the_same_folder_is_refused(tmp_path: Path, recipe: Path) -> None:

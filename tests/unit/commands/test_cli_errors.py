@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from lego_rl import cli
-from lego_rl.commands.assemble import SpecBuilder, policy_directory
+from lego_rl.commands.policies import policy_directory
+from lego_rl.commands.rollouts import SpecBuilder
 from lego_rl.config.load import dump, read
 from lego_rl.config.recipe import Recipe
 from lego_rl.errors import ConfigError
