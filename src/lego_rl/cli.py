@@ -94,12 +94,12 @@ def inspect(
     policy: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Spell tokens with this policy's tokenizer, not the run's.")
     ] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="Show the context whole, too.")] = False,
+    context: Annotated[int, typer.Option(min=2, help="Characters shown of a stretch of context.")] = 160,
 ) -> None:
     """Print a trial's calls and training sequences: what the policy said, and what of it is trained."""
     from lego_rl.commands import inspect as command
 
-    command.run(trial, policy, whole=whole)
+    command.run(trial, policy, context)
 
 
 @harness_app.command("install")

@@ -87,7 +87,7 @@ def check_recipe(recipe: Recipe) -> HarnessBundle:
     """
     check_machine()
     source = policy_directory(recipe.policy.path)
-    _check_policy(recipe, source)
+    check_policy(recipe, source)
     parts = _RuntimeParts.load(recipe, source)
     load_tasks(recipe)
     return parts.bundle

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,6 @@ from lego_rl.gateway.trajectory import Segment, Trajectory
 from lego_rl.report.plain_text import plain
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.store import TrialStore
-
-_CONTEXT_CHARS = 160
-"""Shown of a stretch of context; what the policy sampled is shown whole."""
 
 type Spelling = Callable[[list[int]], str]
 """Token ids to text."""
@@ -41,13 +39,13 @@ class Stretch:
     trained: bool
 
 
-def run(trial: Path, policy: Path | None, *, whole: bool) -> None:
+def run(trial: Path, policy: Path | None, context: int) -> None:
     """Print a trial.
 
     Args:
         trial: Its folder, ``RUN/trials/ID``.
         policy: Directory whose tokenizer spells the tokens; the one that the run's recipe names if not given.
-        whole: Show context whole, too.
+        context: Characters shown of a stretch of context; what the policy sampled is shown whole.
 
     Raises:
         RunError: The folder holds no trial, or is damaged.
@@ -64,7 +62,7 @@ def run(trial: Path, policy: Path | None, *, whole: bool) -> None:
         return
     console.print(_calls(record.trajectory))
     for number, segment in enumerate(record.trajectory.segments):
-        console.print(_segment(number, segment, spell, None if whole else _CONTEXT_CHARS))
+        console.print(_segment(number, segment, spell, context))
 
 
 def stretches(segment: Segment) -> Iterator[Stretch]:
@@ -72,7 +70,7 @@ def stretches(segment: Segment) -> Iterator[Stretch]:
     length = len(segment.token_ids)
     key = np.where(segment.loss_mask == 1, segment.call_ids, -1)
     cuts = [0, *(np.flatnonzero(np.diff(key)) + 1).tolist(), length]
-    for start, end in zip(cuts, cuts[1:], strict=False):
+    for start, end in pairwise(cuts):
         yield Stretch(start, end, bool(segment.loss_mask[start]))
 
 
@@ -107,7 +105,9 @@ def _headline(record: TrialRecord) -> Text:
 
 
 def _calls(trajectory: Trajectory) -> Table:
-    table = Table("call", "after", "role", "fate", "prompt", "new", "sampled", "ended", "note", box=None, pad_edge=False)
+    table = Table(
+        "call", "after", "role", "fate", "prompt", "new", "sampled", "ended", "note", box=None, pad_edge=False
+    )
     for index, call in enumerate(trajectory.generations):
         notes = [] if call.excluded is None else [f"not trained: {call.excluded}"]
         notes += [] if call.parsed else ["a tool call could not be parsed"]
@@ -125,7 +125,7 @@ def _calls(trajectory: Trajectory) -> Table:
     return table
 
 
-def _segment(number: int, segment: Segment, spell: Spelling, most: int | None) -> Text:
+def _segment(number: int, segment: Segment, spell: Spelling, most: int) -> Text:
     trained = int(segment.loss_mask.sum())
     text = Text(f"\nsegment {number} · {len(segment.token_ids)} tokens, {trained} trained", style="bold")
     if segment.routes is not None:
@@ -133,7 +133,7 @@ def _segment(number: int, segment: Segment, spell: Spelling, most: int | None) -
     for stretch in stretches(segment):
         ids = segment.token_ids[stretch.start : stretch.end].tolist()
         said = plain(spell(ids))
-        if not stretch.trained and most is not None and len(said) > most:
+        if not stretch.trained and len(said) > most:
             said = f"{said[: most // 2]} … {said[-most // 2 :]}"
         mask, style = ("1", "green not bold") if stretch.trained else ("0", "dim not bold")
         likely = ""

@@ -61,12 +61,10 @@ def test_what_a_harness_may_send_can_be_written_down(name: str, place: str, dept
     marker = Tool("bash", "", {"x": "HERE"}) if place == "schema" else BASH
     call = ToolCall("c", "bash", {"x": "HERE"} if place == "argument" else {})
     body = wire.body([user("Mend it."), Message("assistant", "", (call,)), user("Go on.")], [marker])
-    if place == "argument" and name == "openai-chat":  # JSON inside a JSON string
-        (function,) = (each["function"] for each in body["messages"][1]["tool_calls"])
-        function["arguments"] = function["arguments"].replace('"HERE"', "[" * depth + inner + "]" * depth)
-        sent = json.dumps(body)
-    else:
-        sent = json.dumps(body).replace('"HERE"', "[" * depth + inner + "]" * depth)
+    nested = "[" * depth + inner + "]" * depth
+    quoted = r"\"HERE\""  # JSON inside a JSON string, where the protocol has it so
+    sent = json.dumps(body).replace('"HERE"', nested).replace(quoted, json.dumps(nested)[1:-1])
+    assert "HERE" not in sent
 
     async def ask() -> tuple[int, Trajectory]:
         async with served(tape(["Done."])) as at:
@@ -127,7 +125,7 @@ def _written_over(archive: bytes) -> Iterator[bytes]:
     """The archive with one place of its first member written over, which makes the file no shorter."""
     name_length, extra_length = struct.unpack_from("<HH", archive, 26)
     directory = archive.index(b"PK\x01\x02")
-    encrypted_flag, method, data = directory + 8, directory + 10, 30 + name_length + extra_length
+    encrypted_flag, method, data = directory + 8, directory + 10, 30 + name_length + extra_length + 12
     for place, byte in ((encrypted_flag, 1), (method, 99), (data, 0xFF)):
         yield archive[:place] + bytes([byte]) + archive[place + 1 :]
 
