@@ -2,6 +2,7 @@
 HARNESS ?= claude-code
 SEED ?= 0
 RUN ?= runs/demo
+HARNESSES := claude-code codex mini-swe-agent opencode openhands-sdk qwen-code
 LEGO := .venv/bin/lego-rl
 PYTEST := .venv/bin/python -m pytest
 
@@ -22,12 +23,12 @@ setup-verl: setup
 	@scripts/setup_verl.sh
 
 test-integration:
-	@scripts/setup.sh claude-code opencode openhands-sdk qwen-code
+	@scripts/setup.sh $(HARNESSES)
 	@scripts/setup_verl.sh
 	$(PYTEST) tests/integration
 
 test-long:
-	@scripts/setup.sh claude-code opencode openhands-sdk qwen-code
+	@scripts/setup.sh $(HARNESSES)
 	$(PYTEST) -s tests/long $(if $(RUNS),--runs $(RUNS))
 
 check: setup
@@ -37,6 +38,7 @@ check: setup
 
 bench: setup
 	$(LEGO) bench loop
+	$(LEGO) bench capture
 
 warm-start:
 	@scripts/setup.sh claude-code openhands-sdk
