@@ -88,6 +88,7 @@ class TrialRecord:
         patch: The agent's change, where the trial came to a snapshot.
         logs: Name → text for people: the tails of the harness's output and the like. Nothing is ever decided by them.
         harness_version: Exact version of the harness that was run.
+        harness_hash: SHA-256 of its bundle.
         tries: How many times the trial was run, this one included.
         limits: What enforced the sandbox's limits; ``None`` where no sandbox came to stand.
         limit_hits: Which of them the sandbox ran into; ``None`` where the trial did not come to its snapshot.
@@ -101,6 +102,7 @@ class TrialRecord:
     patch: Patch | None = None
     logs: dict[str, str] = field(default_factory=dict)
     harness_version: str = ""
+    harness_hash: str = ""
     tries: int = 1
     limits: LimitReport | None = None
     limit_hits: LimitHits | None = None

@@ -118,6 +118,7 @@ class _OutcomeFile:
     seconds: PhaseSeconds
     accounting: Accounting
     harness_version: str
+    harness_hash: str
     tries: int
     has_verdict: bool
     has_patch: bool
@@ -232,6 +233,7 @@ def _write(record: TrialRecord, folder: Path) -> None:
         seconds=record.seconds,
         accounting=record.accounting,
         harness_version=record.harness_version,
+        harness_hash=record.harness_hash,
         tries=record.tries,
         has_verdict=verdict is not None,
         has_patch=record.patch is not None,
@@ -259,6 +261,7 @@ def _read(folder: Path) -> TrialRecord:
         patch=patch,
         logs=logs,
         harness_version=content.harness_version,
+        harness_hash=content.harness_hash,
         tries=content.tries,
         limits=content.limits,
         limit_hits=content.limit_hits,

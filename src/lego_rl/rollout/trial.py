@@ -210,6 +210,7 @@ def _record(
         patch=grades.patch,
         logs=logs,
         harness_version=live.bundle.version,
+        harness_hash=live.bundle.hash,
         limits=live.limits,
         limit_hits=grades.limit_hits,
     )

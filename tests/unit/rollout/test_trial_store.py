@@ -76,6 +76,7 @@ def full() -> TrialRecord:
         patch=patch,
         logs={"harness.stdout": "line\nline é\n", "harness.stderr": ""},
         harness_version="2.1.332",
+        harness_hash="ab" * 32,
         tries=3,
         limits=LimitReport("cgroup-v2", "rlimit"),
         limit_hits=LimitHits(memory=2, disk=True),
