@@ -8,7 +8,7 @@ import socket
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import as_file
 from importlib.resources import files as resources
@@ -19,7 +19,7 @@ from lego_rl.conformance.policy import FILE, INSTRUCTION, MENDED, Policy
 from lego_rl.conformance.silence import tried
 from lego_rl.conformance.situations import ROOMY, SITUATIONS, Seen, Situation
 from lego_rl.conformance.wire import Wire
-from lego_rl.engine.protocol import Sample, Sampling
+from lego_rl.engine.protocol import Engine, Sample, Sampling
 from lego_rl.engine.scripted import ScriptedEngine
 from lego_rl.errors import CaptureError
 from lego_rl.gateway.encoding import Encoder
@@ -67,6 +67,7 @@ class Report:
         segments: Training sequences.
         seconds: Of the harness's run.
         completed: How the harness ended.
+        trajectory: What was captured; ``None`` where it contradicts itself.
     """
 
     situation: Situation
@@ -75,6 +76,7 @@ class Report:
     segments: int
     seconds: float
     completed: Completed
+    trajectory: Trajectory | None = None
     missing: str = ""
 
     @property
@@ -83,10 +85,19 @@ class Report:
         return not self.broken
 
 
+type EngineOf = Callable[[Policy], Engine]
+"""Makes an engine that says what a policy does."""
+
+
+def scripted(policy: Policy) -> Engine:
+    """An engine that makes up log-probs, for a policy that decides nothing by itself."""
+    return ScriptedEngine(policy, version=1)
+
+
 class Tape:
     """An engine that keeps what every call was given and returned."""
 
-    def __init__(self, engine: ScriptedEngine) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.samples: list[Sample] = []
 
@@ -114,6 +125,7 @@ class Bench:
     state: State
     template: ChatTemplate
     encoder: Encoder
+    engine_of: EngineOf = scripted
 
     @classmethod
     def prepare(cls, name: str, options: Mapping[str, OptionValue] | None = None) -> "Bench":
@@ -169,7 +181,7 @@ class _Run:
         self._policy = Policy(
             bench.template, bench.encoder, bench.conduct, situation.steps, interfere=situation.interfere
         )
-        self.tape = Tape(ScriptedEngine(self._policy, version=1))
+        self.tape = Tape(bench.engine_of(self._policy))
         self._gateway = Gateway(self.tape, bench.template, tool_call_parser("qwen3_coder"))
 
     async def report(self) -> Report:
@@ -193,7 +205,14 @@ class _Run:
         roles = Counter(call.role for call in trajectory.generations)
         missing = next(iter({"shell", situation.needs} & self._policy.lacks), "")
         return Report(
-            situation, {} if missing else broken, roles, len(trajectory.segments), seconds, completed, missing or ""
+            situation,
+            {} if missing else broken,
+            roles,
+            len(trajectory.segments),
+            seconds,
+            completed,
+            trajectory,
+            missing or "",
         )
 
     async def _serve(self, box: Sandbox, session: Session) -> tuple[Completed, int]:
