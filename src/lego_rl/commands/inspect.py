@@ -110,7 +110,7 @@ def _calls(trajectory: Trajectory) -> Table:
     )
     for index, call in enumerate(trajectory.generations):
         notes = [] if call.excluded is None else [f"not trained: {call.excluded}"]
-        notes += [] if call.parsed else ["a tool call could not be parsed"]
+        notes += [] if call.parsed else ["unparsed call"]
         table.add_row(
             str(index),
             "" if call.parent is None else str(call.parent),
