@@ -12,6 +12,7 @@ import pytest
 
 from lego_rl.commands.assemble import EngineWrapper, unchanged
 from lego_rl.commands.train import execute
+from lego_rl.config.begun import check_begun
 from lego_rl.config.load import read
 from lego_rl.config.recipe import Recipe
 from lego_rl.evaluate.heldout import Score
@@ -63,10 +64,7 @@ class Experiments:
         path = self.root / name
         recipe = read(Recipe, RECIPES / f"demo-{harness}.toml", [f"run.dir={path}", *overrides])
         if (path / "recipe.toml").exists():
-            of = read(Recipe, path / "recipe.toml")
-            assert of.model_copy(update={"run": of.run.model_copy(update={"dir": path})}) == recipe, (
-                f"{path} is a run of another recipe: move it away"
-            )
+            check_begun(recipe, path / "recipe.toml")
         if not is_finished(recipe, path):
             execute(recipe, rewards=rewards, inject=inject)
         return Run(recipe, path)
