@@ -34,6 +34,7 @@ _RENDER_DATE = datetime.datetime(2025, 1, 1)
 
 _REFUSALS = (
     jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError,
+    MemoryError,
 )  # fmt: skip
 """What a template raises for a conversation that it was not written for, deliberately or not."""
 
