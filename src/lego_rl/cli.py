@@ -4,8 +4,11 @@ Each command imports its module when it is called, so that ``--help`` needs no h
 """
 
 import errno
+import signal
 import sys
+from io import TextIOWrapper
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Never
 
 import typer
@@ -194,7 +197,16 @@ def bench_capture(
 
 
 def main() -> None:
-    """Entry point: an expected failure is two lines on standard error and exit code 1; wrong usage is 2, Ctrl-C 130."""
+    """Entry point: an expected failure is two lines on standard error and exit code 1; wrong usage is 2, Ctrl-C 130.
+
+    Whoever asks a command to end, as job schedulers and service managers do, has it end as Ctrl-C does.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # None where it is closed
+            stream.reconfigure(errors="replace")  # a terminal without a letter for something is no reason to end a run
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _interrupt)
     try:
         app()
     except LegoError as error:
@@ -205,6 +217,14 @@ def main() -> None:
         _fail(str(error), _HOST_FAULTS[error.errno])
 
 
+def _interrupt(_: int, frame: FrameType | None) -> None:
+    """What Ctrl-C would do now: an event loop has a handler of its own for it."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler):  # ignored, as in the background of a shell
+        raise KeyboardInterrupt
+    handler(signal.SIGINT, frame)
+
+
 _HOST_FAULTS = {
     errno.ENOSPC: "free disk space; nothing finished is lost (lego-rl train --resume RUN)",
     errno.EDQUOT: "free disk space within your quota; nothing finished is lost (lego-rl train --resume RUN)",
@@ -213,6 +233,9 @@ _HOST_FAULTS = {
     errno.EPERM: "name a file or folder that you may use",
     errno.ENAMETOOLONG: "choose a shorter name",
     errno.ENOTDIR: "name a folder where a file stands now",
+    errno.EISDIR: "name a file where a folder stands now",
+    errno.EEXIST: "move away what stands there",
+    errno.EBUSY: "unmount or move away what stands there",
     errno.EIO: "look at the disk: dmesg",
     errno.EMFILE: "raise the limit of open files: ulimit -n",
     errno.ENFILE: "raise the limit of open files: sysctl fs.file-max",

@@ -14,7 +14,7 @@ from lego_rl.engine.audit_log import FileAuditLog
 from lego_rl.engine.embedded.engine import EmbeddedEngine
 from lego_rl.engine.embedded.stepper import EngineOptions
 from lego_rl.engine.protocol import Engine
-from lego_rl.errors import ConfigError
+from lego_rl.errors import ConfigError, RunError
 from lego_rl.evaluate.heldout import evaluated_tasks
 from lego_rl.gateway.connections import connections_each
 from lego_rl.gateway.server import Gateway
@@ -221,4 +221,7 @@ def _trainer(recipe: Recipe, source: Path, checkpoints: Checkpoints) -> Trainer:
     latest = checkpoints.latest()
     if latest is None:
         return Trainer.from_directory(source, recipe.train, shape, device)
-    return Trainer.resume(latest[1], source, recipe.train, shape, device)
+    trainer = Trainer.resume(latest[1], source, recipe.train, shape, device)
+    if trainer.version != latest[0]:
+        raise RunError(f"{latest[1]} is the checkpoint of step {trainer.version}", "give the folder its name back")
+    return trainer

@@ -3,10 +3,12 @@
 On a terminal the live line is redrawn; elsewhere (a log file, CI) a line is printed every `_QUIET_SECONDS`.
 """
 
+import os
+import sys
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Self, override
 
 from rich.console import Console
 from rich.live import Live
@@ -19,6 +21,17 @@ from lego_rl.rollout.runner import Progress, TrialEnded, TrialRetried
 _QUIET_SECONDS = 15.0
 
 
+class RunConsole(Console):
+    """A console that its run outlives: what nobody reads any more is not printed."""
+
+    @override
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)  # for what is buffered, which Python flushes at its end
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
 class ConsoleProgress:
     """Watches a run and writes to a console.
 
@@ -29,7 +42,7 @@ class ConsoleProgress:
 
     def __init__(self, steps: int, console: Console | None = None) -> None:
         self._steps = steps
-        self._console = console or Console()
+        self._console = console or RunConsole()
         self._live = Live(console=self._console, refresh_per_second=4, transient=True)
         self._started = time.monotonic()
         self._printed = 0.0
@@ -97,7 +110,10 @@ class ConsoleProgress:
         return f"{minutes}:{seconds:02d}"
 
     def _say(self, line: str, style: str = "") -> None:
-        self._console.print(Text(line, style=style), soft_wrap=True)
+        try:
+            self._console.print(Text(line, style=style), soft_wrap=True)
+        except OSError:  # the file that it goes to is full: no reason to end a run
+            self._console.quiet = True
 
 
 def _figure(figures: Mapping[str, float | int | str | None], name: str, form: str) -> str:

@@ -10,9 +10,12 @@ from lego_rl.commands.policies import policy_directory
 from lego_rl.config.begun import check_begun
 from lego_rl.config.load import dump, read
 from lego_rl.config.sft_recipe import SftRecipe
+from lego_rl.durable import write_text
+from lego_rl.errors import RunError
 from lego_rl.rollout.demonstrations import demonstrated_segments
 from lego_rl.rollout.lock import LockedFolder
 from lego_rl.rollout.metrics_file import checkpoints_in
+from lego_rl.rollout.store import RunDirectory
 from lego_rl.train.sft import SftMetrics, run_sft
 
 _INTERRUPTED = 130
@@ -28,15 +31,17 @@ def run(path: Path, overrides: Sequence[str]) -> None:
     """
     recipe = read(SftRecipe, path, overrides)
     with LockedFolder(recipe.run.dir) as folder:  # first: what another process is at work on is nothing to go on from
-        begun = folder.path / "recipe.toml"
-        if checkpoints_in(folder.path / "checkpoints") and begun.exists():
-            check_begun(recipe, begun)
+        directory = RunDirectory(folder.path)
+        if directory.journal.exists():
+            raise RunError(f"{folder.path} holds a run of lego-rl train", "choose another folder: --set run.dir=DIR")
+        if checkpoints_in(directory.checkpoints) and directory.recipe.exists():
+            check_begun(recipe, directory.recipe)
         _fine_tune(recipe, folder)
 
 
 def _fine_tune(recipe: SftRecipe, folder: LockedFolder) -> None:
     segments = [segment for run in recipe.demonstrations.runs for segment in demonstrated_segments(run)]
-    (folder.path / "recipe.toml").write_text(dump(recipe), encoding="utf-8")
+    write_text(RunDirectory(folder.path).recipe, dump(recipe))
     console = Console()
     console.print(f"{len(segments)} segments of demonstrations · {recipe.sft.steps} updates of {recipe.sft.batch}")
 

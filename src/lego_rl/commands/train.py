@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,10 +13,10 @@ from lego_rl.commands.progress import ConsoleProgress
 from lego_rl.config.begun import check_begun, moved
 from lego_rl.config.load import dump, read
 from lego_rl.config.recipe import Recipe
+from lego_rl.durable import write_text
 from lego_rl.errors import ConfigError, RunError
 from lego_rl.evaluate.heldout import score
 from lego_rl.report.files import RunFiles
-from lego_rl.rollout.journal import sync_folder
 from lego_rl.rollout.labels import BEFORE
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.train.loop import Loop, Rewards, Watcher, as_graded
@@ -43,7 +42,8 @@ def start(recipe: Path, overrides: Sequence[str]) -> None:
     """
     resolved = read(Recipe, recipe, overrides)
     path = resolved.run.dir
-    if RunDirectory(path).recipe.exists():
+    directory = RunDirectory(path)
+    if directory.recipe.exists() or (directory.journal.is_file() and directory.journal.stat().st_size):
         raise RunError(
             f"{path} holds a run already",
             f"continue it with: lego-rl train --resume {path}, or choose another folder with --set run.dir=DIR",
@@ -90,10 +90,12 @@ def execute(recipe: Recipe, *, rewards: Rewards = as_graded, inject: EngineWrapp
         loop_parts(recipe, directory, progress, rewards=rewards, inject=inject) as parts,
     ):
         families = sorted({task.family for task in tasks.train})
-        _write_once(directory.trained_families, json.dumps(families) + "\n")
+        if not directory.trained_families.exists():
+            write_text(directory.trained_families, json.dumps(families) + "\n")
         # Last: a folder with a recipe is a run that can be resumed. Another process may have begun one since `start`
         # looked; from here on this one has the folder to itself.
-        _write_once(directory.recipe, dump(recipe))
+        if not directory.recipe.exists():
+            write_text(directory.recipe, dump(recipe))
         check_begun(recipe, directory.recipe)
         if parts.trainer.version:
             show_before(directory, list(tasks.evaluated), progress)
@@ -116,18 +118,6 @@ def show_before(directory: RunDirectory, splits: Sequence[str], watcher: Watcher
             watcher.evaluated(BEFORE, split, score(rewards))
 
 
-def _write_once(path: Path, text: str) -> None:
-    """Write a file, all of it or nothing whatever happens, or leave the one that is there."""
-    if not path.exists():
-        partial = path.with_suffix(".partial")
-        with partial.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.rename(path)
-        sync_folder(path.parent)
-
-
 def _recipe_of(path: Path, overrides: Sequence[str]) -> Recipe:
     """The recipe that a run began with; its directory may have been moved since."""
     if overrides:
@@ -143,6 +133,9 @@ def _run_and_report(recipe: Recipe, path: Path) -> None:
     try:
         execute(recipe)
     except KeyboardInterrupt:
-        typer.echo(f"stopped; nothing finished is lost. Continue with: lego-rl train --resume {path}", err=True)
+        if RunDirectory(path).recipe.exists():
+            typer.echo(f"stopped; nothing finished is lost. Continue with: lego-rl train --resume {path}", err=True)
+        else:
+            typer.echo("stopped before the run began", err=True)
         raise typer.Exit(_INTERRUPTED) from None
     report.run(path)

@@ -99,8 +99,8 @@ class RolloutSection(Settings):
     """Prompts of one training step."""
     group_size: int = Field(default=8, ge=2)
     """Trials a task: the group that advantages are relative to."""
-    temperature: float = Field(default=1.0, gt=0)
-    """Sampling temperature of training trials."""
+    temperature: float = Field(default=1.0, ge=1e-3)
+    """Sampling temperature of training trials; below a thousandth numbers of 32 bits hold no distribution."""
     concurrency: int = Field(default=4, ge=1)
     """Trials that run at the same time."""
     retries: int = Field(default=2, ge=0)

@@ -3,13 +3,23 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Annotated
 
-from pydantic import Field, PositiveInt
+from pydantic import AfterValidator, Field, PositiveInt
 
 from lego_rl.errors import ConfigError
 from lego_rl.rollout.outcome import Reward
 from lego_rl.settings import Settings
 from lego_rl.tasks.task import Task
+
+SMALLEST_TEMPERATURE = 1e-3
+"""Below it numbers of 32 bits hold no distribution."""
+
+
+def _usable(temperature: float) -> float:
+    if not (temperature == 0 or temperature >= SMALLEST_TEMPERATURE):
+        raise ValueError(f"input should be 0, or at least {SMALLEST_TEMPERATURE}")
+    return temperature
 
 
 class EvaluateSettings(Settings):
@@ -19,8 +29,8 @@ class EvaluateSettings(Settings):
     """Split → how many of its tasks, spread evenly over the families; empty for no evaluation."""
     trials: int = Field(default=4, ge=1)
     """Trials a task."""
-    temperature: float = Field(default=1.0, ge=0)
-    """Sampling temperature."""
+    temperature: Annotated[float, AfterValidator(_usable)] = 1.0
+    """Sampling temperature; 0 takes the most probable token."""
 
 
 @dataclass(frozen=True)

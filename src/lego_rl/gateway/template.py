@@ -29,6 +29,7 @@ from lego_rl.messages import Json, Message, Tool
 
 _REFUSALS = (
     jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError,
+    MemoryError,
 )  # fmt: skip
 """What a template raises for a conversation that it was not written for, deliberately or not."""
 

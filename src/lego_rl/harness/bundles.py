@@ -114,7 +114,7 @@ def verify(bundle: HarnessBundle) -> None:
         HarnessError: Names the first path that differs.
     """
     record = _Record.read(bundle.path.parent)
-    actual = _scan(bundle.path)
+    actual = _scan(bundle.path) if bundle.path.is_dir() else {}
     differing = sorted(
         path
         for path in record.files.keys() | actual.keys()
@@ -170,8 +170,10 @@ class _Record:
             if raw["format"] != FORMAT:
                 raise ValueError(f"format {raw['format']}")
             files = {name: _Entry(*entry) for name, entry in raw["files"].items()}
+            if not all(isinstance(raw[key], str) for key in ("name", "version", "licence", "build", "hash")):
+                raise TypeError("a name is no text")
             return cls(raw["name"], raw["version"], raw["licence"], raw["build"], raw["hash"], files)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise HarnessError(
                 f"{path} is not a bundle record: {error!r}", f"delete {folder} and run: lego-rl harness install"
             ) from error
@@ -191,6 +193,8 @@ class _Record:
 
     def altered(self, files: Path) -> str:
         """The first path whose size, mode or time is not the recorded one, or an empty string."""
+        if not files.is_dir():
+            return "its files are missing"
         seen = 0
         for name, found in _walk(files):
             seen += 1

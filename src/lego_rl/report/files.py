@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +14,8 @@ from lego_rl.errors import RunError
 from lego_rl.gateway.store import TRAJECTORY_FILE, read_text
 from lego_rl.gateway.trajectory import Accounting
 from lego_rl.rollout.journal import Entry, read_journal
-from lego_rl.rollout.labels import TRAIN
-from lego_rl.rollout.metrics_file import Row, checkpoints_in, finished_rows, read_rows
+from lego_rl.rollout.labels import TRAIN, train_label
+from lego_rl.rollout.metrics_file import Row, checkpoints_in, finished_rows
 from lego_rl.rollout.outcome import Outcome, PhaseSeconds
 from lego_rl.rollout.settled import settled_trials
 from lego_rl.rollout.spec import TrialSpec
@@ -109,25 +110,37 @@ class RunFiles:
         """Every trial that the journal counts, sorted by id.
 
         Raises:
-            RunError: The journal or a record is damaged.
+            RunError: The journal or a record is damaged, or the journal lacks trials of a finished step.
         """
-        return tuple(self._trial(trial_id) for trial_id in sorted(settled_trials(self.journal)))
+        trials = tuple(self._trial(trial_id) for trial_id in sorted(settled_trials(self.journal)))
+        tried = Counter(trial.spec.label for trial in trials)
+        for row in self.rows:
+            step = row["step"]
+            wanted = row.get("rollout/trials")
+            if isinstance(step, int) and wanted is not None and tried[train_label(step)] != wanted:
+                raise RunError(
+                    f"{self.directory.journal} knows {tried[train_label(step)]} of {wanted} trials of step {step}",
+                    "restore the file from a copy",
+                )
+        return trials
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """The metrics of every finished step. A kill between a step's row and its checkpoint leaves a row too many: a
         resumed run does that step again."""
         checkpoints = checkpoints_in(self.directory.checkpoints)
-        return tuple(finished_rows(read_rows(self.directory.metrics), checkpoints[-1][0] if checkpoints else 0))
+        return tuple(finished_rows(self.directory.metrics, checkpoints[-1][0] if checkpoints else 0))
 
     @cached_property
     def journal(self) -> tuple[Entry, ...]:
-        """What happened, in order; empty where there is no journal.
+        """What happened, in order; empty where nothing has.
 
         Raises:
-            RunError: It is damaged.
+            RunError: It is damaged, or missing though there are trials.
         """
-        return read_journal(self.directory.journal) if self.directory.journal.is_file() else ()
+        if not self.directory.journal.exists() and not any(self.directory.trials.iterdir()):
+            return ()
+        return read_journal(self.directory.journal)
 
     def verdict(self, trial: Trial) -> Verdict | None:
         """What the tests said, without their log; ``None`` where the trial was not graded."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from lego_rl.durable import sync_folder
 from lego_rl.errors import RunError
 from lego_rl.messages import Json
 from lego_rl.rollout.lock import lock
@@ -47,12 +48,15 @@ class Journal:
         path: The file; it is created where it does not exist.
 
     Raises:
-        RunError: Another process writes this journal, or it is damaged before its last line.
+        RunError: It cannot be opened, another process writes it, or it is damaged before its last line.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise RunError(f"cannot open the journal {path}: {error}", "make it a file that you may write") from error
         try:
             lock(self._file, path)
             self._entries, self._size = _parse(path.read_bytes(), path)
@@ -115,15 +119,6 @@ def read_journal(path: Path) -> tuple[Entry, ...]:
     except OSError as error:
         raise RunError(f"cannot read the journal {path}: {error}", "name a run directory") from error
     return tuple(_parse(raw, path)[0])
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _encode(entry: Entry) -> bytes:

@@ -6,8 +6,9 @@ that was killed can be of a step that a resumed run does again.
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
+
+from lego_rl.errors import RunError
 
 type Figure = float | int | str | None
 """One number of a row; ``None`` where it is not defined."""
@@ -19,21 +20,43 @@ _CHECKPOINT = re.compile(r"step-(\d{4,})\Z")
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The complete rows of a metrics file; a last line that a killed run tore is left out."""
-    if not path.exists():
+    """The complete rows of a metrics file; a last line that a killed run tore is left out.
+
+    Raises:
+        RunError: The file cannot be read, or is damaged before its last line.
+    """
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+        return [_row(line) for line in lines if line.endswith(b"\n")]
+    except FileNotFoundError:
         return []
-    rows: list[Row] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
+    except (OSError, ValueError, RecursionError) as error:
+        raise RunError(f"cannot read {path}: {error}", "restore the file from a copy") from error
+
+
+def finished_rows(path: Path, finished: int) -> list[Row]:
+    """The rows of the first `finished` steps of a run.
+
+    Raises:
+        RunError: The file cannot be read, is damaged, or lacks a finished step.
+    """
+    rows = [row for row in read_rows(path) if _step(row) < finished]
+    if [row["step"] for row in rows] != list(range(finished)):
+        raise RunError(f"{path} has not one row for each of {finished} finished steps", "restore the file from a copy")
     return rows
 
 
-def finished_rows(rows: Sequence[Row], finished: int) -> list[Row]:
-    """The rows of the first `finished` steps."""
-    return [row for row in rows if int(row["step"] or 0) < finished]
+def _row(line: bytes) -> Row:
+    row = json.loads(line)
+    if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+        raise ValueError("a line is no object with a step")
+    return row
+
+
+def _step(row: Row) -> int:
+    step = row["step"]
+    assert isinstance(step, int), "checked when it was read"
+    return step
 
 
 def checkpoints_in(folder: Path) -> list[tuple[int, Path]]:

@@ -25,10 +25,10 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from lego_rl.durable import sync_folder
 from lego_rl.errors import LegoError, RunError
 from lego_rl.gateway.store import read_trajectory, write_trajectory
 from lego_rl.gateway.trajectory import Accounting
-from lego_rl.rollout.journal import sync_folder
 from lego_rl.rollout.outcome import Outcome, PhaseSeconds, TrialRecord
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.sandbox.codec import patch_from_json, patch_to_json, verdict_from_json, verdict_to_json

@@ -144,11 +144,14 @@ def read_report(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""
-    with os.fdopen(descriptor, "rb") as stream:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_REPORT_BYTES:
             return b""
-        return stream.read(MAX_REPORT_BYTES)
+        with open(descriptor, "rb", closefd=False) as stream:  # only now: of a folder it would keep the descriptor
+            return stream.read(MAX_REPORT_BYTES)
+    finally:
+        os.close(descriptor)
 
 
 def _deletions_first(changes: Sequence[Change]) -> Iterator[Record]:

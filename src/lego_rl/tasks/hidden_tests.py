@@ -1,7 +1,8 @@
 """Hidden pytest tests of a generated repository, with the results that the right code gives.
 
 Invariant: a FAIL_TO_PASS test calls the defective function where its right and its wrong form differ, a PASS_TO_PASS
-test never does, and together they tell the right form from every rival. All of it is found by running the forms.
+test never does, and together they tell the right form from every rival. All of it is found by running the forms. A
+result is compared by its type first: an object of the repository's own class may call itself equal to anything.
 """
 
 import copy
@@ -11,6 +12,18 @@ from pathlib import PurePosixPath
 
 from lego_rl.tasks.families.base import Arguments, Defect, Function, Value
 from lego_rl.tasks.repository import Located, Module, Repository
+
+_EXACTLY = """
+
+def _is_exactly(found, wanted):
+    if type(found) is not type(wanted):
+        return False
+    if type(wanted) is list:
+        return len(found) == len(wanted) and all(map(_is_exactly, found, wanted))
+    if type(wanted) is dict:
+        return _is_exactly(sorted(map(list, found.items())), sorted(map(list, wanted.items())))
+    return found == wanted
+"""
 
 
 @dataclass(frozen=True)
@@ -65,7 +78,7 @@ def write_tests(repository: Repository, defect: Defect, bystander: Located) -> H
         cases.append((module, function.name, _case(test, function, inputs, runnable(function)(inputs))))
         pass_to_pass.append(f"{path}::{test}")
     imports = sorted({f"from {module.dotted} import {name}\n" for module, name, _ in cases})
-    text = "".join([*imports, *(case for _, _, case in cases)])
+    text = "".join([*imports, _EXACTLY, *(case for _, _, case in cases)])
     return HiddenTests(path, text, tuple(fail_to_pass), tuple(pass_to_pass))
 
 
@@ -85,5 +98,4 @@ def _telling_inputs(defect: Defect) -> list[Arguments] | None:
 
 def _case(test: str, function: Function, inputs: Arguments, result: Value) -> str:
     called = f"{function.name}({', '.join(map(repr, inputs))})"
-    operator = "is" if isinstance(result, bool) else "=="
-    return f"\n\ndef {test}():\n    assert {called} {operator} {result!r}\n"
+    return f"\n\ndef {test}():\n    assert _is_exactly({called}, {result!r})\n"

@@ -136,6 +136,8 @@ class _Spec(BaseModel):
 
 def _read_text(path: Path) -> str:
     try:
+        if path.exists() and not path.is_file():
+            raise OSError("it is no regular file")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise TaskError(
@@ -156,7 +158,7 @@ def _read_config(path: Path) -> _Config:
 def _read_spec(path: Path) -> TestSpec:
     try:
         spec = _Spec.model_validate(json.loads(_read_text(path)))
-    except (json.JSONDecodeError, ValidationError) as error:
+    except (json.JSONDecodeError, RecursionError, ValidationError) as error:
         said = _first(error) if isinstance(error, ValidationError) else repr(error)
         raise TaskError(
             f"{path} is not a test specification: {said}",

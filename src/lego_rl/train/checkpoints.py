@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from lego_rl.rollout.journal import sync_folder
+from lego_rl.durable import sync_folder
 from lego_rl.rollout.metrics_file import checkpoints_in
 
 _STAGING, _DROPPED = ".writing-", ".dropped-"

@@ -30,6 +30,12 @@ from lego_rl.train.schedule import tasks_of_step
 from lego_rl.train.step_metrics import StepMetrics
 from lego_rl.train.trainer import BatchShape, Trainer
 
+_ALTERED = "a token was altered between the engine and the trainer"
+_SETTLED = (
+    "where a checkpoint or the audit file was removed by hand, the step cannot be done again: start a new run with the"
+    " last checkpoint's policy/ as policy.path"
+)
+
 
 class ServedEngine(Protocol):
     """The engine as the loop sees it: weights go in with a version, and it can say which it holds."""
@@ -197,6 +203,7 @@ class Loop:
         for step in range(self._parts.trainer.version, self._steps):
             await self.step(step)
         await self._evaluate(AFTER)
+        self._parts.auditor.settle_all()
 
     async def step(self, step: int) -> StepMetrics:
         """Roll out, check, update, save, push."""
@@ -225,7 +232,8 @@ class Loop:
         # The row first: rows of unfinished steps are dropped on resume, a missing one could not be made up.
         parts.log.write(step, figures)
         parts.checkpoints.save(step + 1, parts.trainer.save)
-        # The auditor last: a run that is killed before the checkpoint trains on these calls again.
+        # The auditor last, and nowhere else before the end: a run that is stopped before the checkpoint trains on these
+        # calls again, and has them from its trials' records.
         parts.auditor.settle_all()
         await parts.engine.load_weights(parts.trainer.state_dict(), parts.trainer.version)
         parts.watcher.stepped(step, figures)
@@ -238,7 +246,6 @@ class Loop:
         records = await self._parts.rollouts(
             self._parts.specs(tasks, label, self._evaluation.trials, self._evaluation.temperature)
         )
-        self._parts.auditor.settle_all()
         for split in self._tasks.evaluated:
             rewards = [record.outcome.reward for record in records if record.spec.split == split]
             self._parts.watcher.evaluated(label, split, score(rewards))
@@ -256,5 +263,5 @@ class Loop:
     def _audit(self) -> Reconciliation:
         found = self._parts.auditor.reconcile(self._parts.trainer.trained_tokens())
         if not found.exact:
-            raise FidelityError("audit", found.reason, "a token was altered between the engine and the trainer")
+            raise FidelityError("audit", found.reason, _SETTLED if found.unknown_calls else _ALTERED)
         return found

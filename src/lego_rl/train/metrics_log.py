@@ -1,7 +1,8 @@
 """The metrics of a run: one JSON object a line in ``metrics.jsonl``, the same numbers in TensorBoard.
 
-Invariant: a step has one row, and it is on the disk when `MetricsLog.write` returns. When a run resumes, rows of steps
-that were not finished are dropped before anything is written, so the file never says a step twice.
+Invariant: a step has one row, and it is on the disk when `MetricsLog.write` returns. The first row that a resumed run
+writes takes the place of those of steps that were not finished, so the file never says a step twice; until then it is
+left as it is.
 """
 
 import json
@@ -14,8 +15,9 @@ from typing import Self
 
 from torch.utils.tensorboard import SummaryWriter
 
+from lego_rl.durable import write_text
 from lego_rl.errors import RunError
-from lego_rl.rollout.metrics_file import Figure, Row, finished_rows, read_rows
+from lego_rl.rollout.metrics_file import Figure, Row, finished_rows
 
 
 class MetricsLog:
@@ -23,16 +25,19 @@ class MetricsLog:
 
     Args:
         run_dir: The run directory.
-        finished: Finished steps; rows of later steps are dropped, for a resumed run does them again.
+        finished: Finished steps; rows of later steps are replaced, for a resumed run does them again.
+
+    Raises:
+        RunError: The file is damaged or lacks a finished step, or nothing can be written beside it.
     """
 
     def __init__(self, run_dir: Path, finished: int) -> None:
         self._path = run_dir / "metrics.jsonl"
-        kept = finished_rows(read_rows(self._path), finished)
-        partial = self._path.with_suffix(".partial")
-        partial.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
-        partial.rename(self._path)
-        self._board = SummaryWriter(str(run_dir / "tensorboard"), purge_step=finished)
+        self._finished: list[Row] | None = finished_rows(self._path, finished)
+        try:
+            self._board = SummaryWriter(str(run_dir / "tensorboard"), purge_step=finished)
+        except OSError as error:
+            raise RunError(f"cannot write {run_dir / 'tensorboard'}: {error}", "move away what is there") from error
 
     def __enter__(self) -> Self:
         return self
@@ -66,6 +71,10 @@ class MetricsLog:
             ) from error
 
     def _append(self, row: Row) -> None:
+        if self._finished is not None:
+            rows, self._finished = [*self._finished, row], None
+            write_text(self._path, "".join(json.dumps(each) + "\n" for each in rows))
+            return
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
             file.flush()

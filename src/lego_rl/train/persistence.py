@@ -4,6 +4,7 @@ Invariant: what is read back equals what was written bit for bit (float32 weight
 is on the disk when writing returns. ``policy/`` is an ordinary Hugging Face directory.
 """
 
+import hashlib
 import json
 import os
 import pickle
@@ -43,7 +44,8 @@ def write(
     with writing(directory):
         save_policy(policy.state_dict(), policy.config, directory / POLICY, dtype=torch.float32, companions=companions)
         torch.save(state, directory / OPTIMIZER)
-    (directory / STATE).write_text(json.dumps({"version": version}) + "\n", encoding="utf-8")
+    digests = {str(path.relative_to(directory)): _digest(path) for path in _files(directory)}
+    (directory / STATE).write_text(json.dumps({"version": version, "sha256": digests}) + "\n", encoding="utf-8")
     for path in (*sorted(directory.rglob("*")), directory):
         _flush(path)
 
@@ -69,16 +71,32 @@ def read(directory: Path, optimizer: torch.optim.Optimizer) -> int:
     """Restore optimizer and random generator from what `write` wrote, and return the weight version.
 
     Raises:
-        RunError: The directory is no complete checkpoint, or belongs to another policy.
+        RunError: The directory is no complete checkpoint, was altered, or belongs to another policy.
     """
     try:
-        version = int(json.loads((directory / STATE).read_text(encoding="utf-8"))["version"])
+        state = json.loads((directory / STATE).read_text(encoding="utf-8"))
+        version = int(state["version"])
+        altered = [name for name, digest in state["sha256"].items() if _digest(directory / name) != digest]
+        if altered:
+            raise ValueError(f"{altered[0]} is not as it was written")
         saved = torch.load(directory / OPTIMIZER, weights_only=True)
         optimizer.load_state_dict(saved["optimizer"])
         torch.set_rng_state(saved["rng"])
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, pickle.UnpicklingError) as error:
-        raise RunError(f"{directory} is no complete checkpoint: {error}", "resume from another one") from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, pickle.UnpicklingError) as error:
+        raise RunError(
+            f"{directory} is no complete checkpoint: {error}",
+            "restore it from a copy, or start a new run with another checkpoint's policy/ as policy.path",
+        ) from error
     return version
+
+
+def _files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*") if path.is_file() and path.name != STATE)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _flush(path: Path) -> None:

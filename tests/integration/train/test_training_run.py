@@ -134,17 +134,21 @@ def run_examples(run: Path) -> None:
     assert "train/step-0000" in done.stdout
 
 
-@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
-def test_a_stopped_run_resumes_from_its_last_finished_step(tmp_path: Path, recipe: Path, by: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("by", "step"), [(signal.SIGKILL, 1), (signal.SIGINT, 1), (signal.SIGKILL, 0), (signal.SIGTERM, 0)]
+)
+def test_a_stopped_run_resumes_from_its_last_finished_step(
+    tmp_path: Path, recipe: Path, by: signal.Signals, step: int
+) -> None:
     run = tmp_path / "run"
-    ended = stopped_when(lambda: scored(run, "train.step-0001"), by, recipe)
+    ended = stopped_when(lambda: scored(run, f"train.step-{step:04d}"), by, recipe)
     before = scored(run, "train")
-    assert [row["step"] for row in read_rows(run / "metrics.jsonl")] == [0]
-    if by == signal.SIGINT:
+    assert [row["step"] for row in read_rows(run / "metrics.jsonl")] == list(range(step))
+    if by != signal.SIGKILL:
         assert ended.returncode == 130
         assert f"lego-rl train --resume {run}" in ended.stderr
     output = finish("train", "--resume", run)
-    assert "step 1/2" not in output
+    assert ("step 1/2" in output) == (step == 0)
     assert "step 2/2" in output
     check_complete(run)
     assert scored(run, "train")[: len(before)] == before

@@ -1,5 +1,9 @@
 """Bad input on the command line: one line what is wrong, one what to do, exit code 1, and nothing left behind."""
 
+import os
+import signal
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -47,6 +51,8 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ("evaluate.splits.train=4", "evaluate.splits names 'train', the split that is trained on", "docs/recipes.md"),
         ("train.optimiser.lr=1", "unknown key train.optimiser", "did you mean train.optimizer?"),
         ("train.optimizer.lr=fast", "train.optimizer.lr = 'fast'", "docs/recipes.md"),
+        ("rollout.temperature=1e-300", "rollout.temperature = 1e-300", "docs/recipes.md"),
+        ("evaluate.temperature=1e-300", "should be 0, or at least 0.001", "docs/recipes.md"),
         ("budget.output_tokens=9000", "output_tokens must be smaller than context_tokens", "docs/recipes.md"),
     ],
 )
@@ -120,6 +126,62 @@ def test_fine_tuning_goes_on_only_with_the_recipe_that_it_began_with(
     for name in (str(folder), "run"):
         assert run(monkeypatch, "sft", str(recipe), "--set", f"run.dir={name}") == 1
         assert "holds no captured trials" in capsys.readouterr().err, "its own recipe goes on"
+
+
+def test_neither_command_works_in_the_others_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = RunDirectory(begun(tmp_path / "run"))
+    with Journal(directory.journal) as journal:
+        journal.append("trial-started", {"id": "t", "try": 1})
+    before = directory.recipe.read_bytes()
+    recipe = tmp_path / "sft.toml"
+    recipe.write_text(
+        f'run.dir = "{directory.path}"\npolicy.path = "builtin:demo"\ndemonstrations.runs = ["{tmp_path}"]\n'
+        "sft.steps = 2\n"
+    )
+    assert run(monkeypatch, "sft", str(recipe)) == 1
+    assert "holds a run of lego-rl train" in capsys.readouterr().err
+    assert directory.recipe.read_bytes() == before
+    directory.recipe.unlink()  # its trials are another recipe's, whoever removed it
+    assert run(monkeypatch, "train", str(RECIPES[0]), "--set", f"run.dir={directory.path}") == 1
+    assert "holds a run already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("ignored", [False, True], ids=["", "Ctrl-C ignored"])
+def test_whoever_asks_a_command_to_end_has_it_end_as_ctrl_c_does(number: signal.Signals, ignored: bool) -> None:
+    program = (
+        "import asyncio, os, signal, sys\n"
+        "from lego_rl import cli\n"
+        f"signal.signal(signal.SIGINT, signal.{'SIG_IGN' if ignored else 'default_int_handler'})\n"
+        "async def work():\n"
+        "    try:\n"
+        f"        os.kill(os.getpid(), {int(number)})\n"
+        "        await asyncio.sleep(60)\n"
+        "    finally:\n"
+        "        print('cleared up')\n"
+        "def app():\n"
+        "    try:\n"
+        "        asyncio.run(work())\n"
+        "    except KeyboardInterrupt:\n"
+        "        sys.exit(130)\n"
+        "cli.app = app\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (130, "cleared up\n"), done.stderr
+
+
+def test_a_terminal_without_a_letter_for_it_ends_no_command() -> None:
+    program = (
+        "import sys; from lego_rl import cli; from rich.console import Console\n"
+        "cli.app = lambda: Console().print('a · |Δ|')\n"
+        "cli.main()\n"
+    )
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stdout) == (0, "a ? |?|\n"), done.stderr
 
 
 def test_fine_tuning_that_is_at_work_is_refused_before_its_folder_is_touched(

@@ -1,7 +1,11 @@
 """A resumed run shows what it does not measure again."""
 
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from lego_rl.commands.progress import ConsoleProgress
@@ -24,6 +28,21 @@ def counted(directory: RunDirectory, record: TrialRecord) -> None:
     directory.store.save(record)
     with Journal(directory.journal) as journal:
         journal.append(SCORED, {"id": record.spec.id, "try": 1, "ended": record.outcome.ended.value})
+
+
+@pytest.mark.parametrize("target", ["| head -c 1", "> /dev/full"])
+def test_output_that_nobody_takes_ends_no_run(target: str) -> None:
+    program = (
+        "import sys, time; from lego_rl.commands.progress import ConsoleProgress\n"
+        "with ConsoleProgress(8) as progress:\n"
+        "    for step in range(4):\n"
+        "        progress.stepped(step, {'rollout/trials': 32})\n"
+        "        time.sleep(0.3)\n"
+        "print('went on', file=sys.stderr)\n"
+    )
+    command = f"{shlex.quote(sys.executable)} -c {shlex.quote(program)} {target}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr.splitlines()[:1] == ["went on"]
 
 
 def test_every_step_shows_the_solve_rates_that_were_measured_before(tmp_path: Path) -> None:

@@ -355,7 +355,7 @@ def test_other_precisions_are_refused(moe: Reference) -> None:
         EmbeddedEngine(moe.weights(torch.float16))
 
 
-@pytest.mark.parametrize("device", ["gpu", "", "meta", "cuda:99"])
+@pytest.mark.parametrize("device", ["gpu", "", "meta", "cuda:99", "hpu"])
 def test_a_device_that_is_not_here_is_said(device: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"device '{device}' cannot be used"):
         EmbeddedEngine.from_directory(tmp_path, device=device)

@@ -182,6 +182,12 @@ def test_a_damaged_directory_is_refused(
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_tied_policy_with_another_output_projection_is_refused(saved: Path) -> None:
+    edit_weights(lambda weights: weights.update({"lm_head.weight": weights["model.embed_tokens.weight"] + 1}))(saved)
+    with pytest.raises(ConfigError, match=r"holds another one|unexpected_keys"):
+        load_policy(saved, torch.float32)
+
+
 @pytest.mark.parametrize("chosen", [0, 99])
 def test_a_router_that_cannot_choose_so_many_experts_is_refused(saved: Path, chosen: int) -> None:
     edit_config(num_experts_per_tok=chosen)(saved)

@@ -1,11 +1,13 @@
 """Bundles: the hash depends on what matters and nothing else, installs are atomic, and an altered bundle is refused."""
 
 import errno
+import json
 import os
 import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -244,9 +246,32 @@ def test_what_to_do_fits_what_went_wrong(tmp_path: Path, number: int, said: str)
     assert said in raised.value.fix
 
 
-def test_damaged_record_is_a_clear_error(tmp_path: Path) -> None:
+def test_a_bundle_without_its_files_is_a_clear_error(tmp_path: Path) -> None:
     bundle = bundles.install(tmp_path, SPEC, toy)
-    (bundle.path.parent / "bundle.json").write_text('{"format": 99}')
+    bundle.path.rename(tmp_path / "elsewhere")
+    with pytest.raises(HarnessError, match="its files are missing"):
+        bundles.load(tmp_path, SPEC)
+    with pytest.raises(HarnessError, match="altered"):
+        bundles.verify(bundle)
+    assert bundles.install(tmp_path, SPEC, toy) == bundle
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: '{"format": 99}',
+        lambda text: "[" * 100_000,
+        lambda text: json.dumps(json.loads(text) | {"version": {"x": 1}}),
+        lambda text: json.dumps(json.loads(text) | {"licence": None}),
+    ],
+    ids=["format", "depth", "version", "licence"],
+)
+def test_damaged_record_is_a_clear_error(tmp_path: Path, damage: Callable[[str], str]) -> None:
+    bundle = bundles.install(tmp_path, SPEC, toy)
+    record = bundle.path.parent / "bundle.json"
+    record.write_text(damage(record.read_text()))
+    with pytest.raises(HarnessError, match="not a bundle record"):
+        bundles.installed(tmp_path)
     with pytest.raises(HarnessError, match="not a bundle record"):
         bundles.load(tmp_path, SPEC)
     assert bundles.install(tmp_path, SPEC, toy) == bundle

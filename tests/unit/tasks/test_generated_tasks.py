@@ -2,15 +2,18 @@
 
 import ast
 import builtins
+import copy
 import keyword
 import re
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lego_rl.errors import ConfigError
+from lego_rl.tasks import hidden_tests
 from lego_rl.tasks.bugtask import BugTask
 from lego_rl.tasks.families import FAMILIES, TRAINED, UNSEEN
 from lego_rl.tasks.generate import families_of, generate
@@ -111,3 +114,28 @@ def test_words_can_name_anything() -> None:
     taken = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *sys.stdlib_module_names}
     assert not taken & set(words)
     assert all(re.fullmatch("[a-z]{2,6}", word) for word in words)
+
+
+def test_no_object_of_the_repositorys_own_passes_for_a_result() -> None:
+    class Liar:
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        __hash__ = None  # type: ignore[assignment]
+
+    class Number(int):
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        __hash__ = int.__hash__
+
+    scope: dict[str, Any] = {}
+    exec(hidden_tests._EXACTLY, scope)
+    exactly = scope["_is_exactly"]
+    results: list[Any] = [True, 3, "a", [1, 2], ["a"], {"a": 1, "b": 2}, []]
+    for wanted in results:
+        assert exactly(copy.deepcopy(wanted), wanted)
+        for found in (Liar(), Number(3), [Liar()], [Number(1), Number(2)], {"a": Liar(), "b": 2}, None):
+            assert not exactly(found, wanted)
+    assert not exactly(1, True)
+    assert exactly({"b": 2, "a": 1}, {"a": 1, "b": 2})

@@ -156,6 +156,7 @@ def test_an_incomplete_task_says_what_is_missing(folder: Path, missing: str) -> 
         ("tests/spec.json", lambda text: text.replace("PASS_TO_PASS", "P2P"), "PASS_TO_PASS"),
         ("tests/spec.json", lambda text: json.dumps(json.loads(text) | {"FAIL_TO_PASS": []}), "no FAIL_TO_PASS"),
         ("tests/spec.json", lambda text: text[:-9], "not a test specification"),
+        ("tests/spec.json", lambda text: "[" * 100_000, "not a test specification"),
     ],
 )
 def test_an_impossible_task_says_what_is_wrong(
@@ -182,6 +183,15 @@ def test_validation_tells_a_wrong_gold_patch_and_a_wrong_specification(folder: P
     shutil.copy(folder / "environment" / "repo" / fixed, folder / "solution" / "files" / fixed)
     with pytest.raises(TaskError, match="fails after the gold patch"):
         validate(Task.load(folder))
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(folder: Path) -> None:
+    spec = folder / "tests" / "spec.json"
+    spec.unlink()
+    os.mkfifo(spec)
+    with pytest.raises(TaskError, match="no regular file"):
+        Task.load(folder)
 
 
 def test_an_unknown_pool_is_named(folder: Path, tmp_path: Path) -> None:

@@ -159,8 +159,8 @@ def fresh(folder: Path) -> Path:
 
 
 @contextmanager
-def dies_in(chosen: LoopParts, place: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Kill the process at a place of its second step, before or after what happens there."""
+def dies_in(chosen: LoopParts, place: str, step: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Kill the process at a place of a step, before or after what happens there."""
     when, _, name = place.partition(" ")
     part, method = name.split(".")
     target = getattr(chosen, part)
@@ -169,7 +169,7 @@ def dies_in(chosen: LoopParts, place: str, monkeypatch: pytest.MonkeyPatch) -> I
 
     def dying(*arguments: object) -> object:
         calls[place] += 1
-        if calls[place] < 2:
+        if calls[place] <= step:
             return real(*arguments)
         if when == "after":
             real(*arguments)
@@ -180,6 +180,7 @@ def dies_in(chosen: LoopParts, place: str, monkeypatch: pytest.MonkeyPatch) -> I
         yield
 
 
+EVALUATED = {"heldout": TASKS[:2]}
 PLACES = [
     "before trainer.step",
     "after trainer.step",
@@ -211,30 +212,38 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.T
     return weights(folder)
 
 
+@pytest.mark.parametrize("step", [0, 1])
 @pytest.mark.parametrize("place", PLACES)
 def test_a_run_killed_anywhere_ends_with_the_weights_of_one_that_was_not(
-    place: str, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], monkeypatch: pytest.MonkeyPatch
+    place: str, step: int, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, records, sampled = fresh(tmp_path / "run"), dict[str, TrialRecord](), Counter[str]()
-    with parts(folder, records, sampled) as chosen, dies_in(chosen, place, monkeypatch), pytest.raises(KilledError):
-        run(chosen)
+    with (
+        parts(folder, records, sampled) as chosen,
+        dies_in(chosen, place, step, monkeypatch),
+        pytest.raises(KilledError),
+    ):
+        run(chosen, EVALUATED)
     with parts(folder, records, sampled) as chosen:
-        run(chosen)
+        run(chosen, EVALUATED)
     assert max(sampled.values()) == 1, "a finished trial was run again"
-    assert len(sampled) == STEPS * SHAPE.prompts * SHAPE.trials_per_prompt
+    assert len(sampled) == STEPS * SHAPE.prompts * SHAPE.trials_per_prompt + 2 * len(TASKS[:2])
     assert [row["step"] for row in read_rows(folder / "metrics.jsonl")] == list(range(STEPS))
     resumed = weights(folder)
     assert all(torch.equal(resumed[name], tensor) for name, tensor in uninterrupted.items())
 
 
-def test_a_run_killed_among_its_trials_runs_the_others(tmp_path: Path, uninterrupted: dict[str, torch.Tensor]) -> None:
+@pytest.mark.parametrize("trials", [1, 3, 6, 8])
+def test_a_run_killed_among_its_trials_runs_the_others(
+    trials: int, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
+) -> None:
     folder, records, sampled = fresh(tmp_path / "run"), dict[str, TrialRecord](), Counter[str]()
     with parts(folder, records, sampled) as chosen, pytest.raises(KilledError):
-        dying = Rollouts(chosen.auditor, records, sampled, dies_after=6)  # type: ignore[arg-type]
-        run(replace(chosen, rollouts=dying))
-    assert len(records) == 6
+        dying = Rollouts(chosen.auditor, records, sampled, dies_after=trials)  # type: ignore[arg-type]
+        run(replace(chosen, rollouts=dying), EVALUATED)
+    assert len(records) == trials
     with parts(folder, records, sampled) as chosen:
-        run(chosen)
+        run(chosen, EVALUATED)
     assert max(sampled.values()) == 1
     resumed = weights(folder)
     assert all(torch.equal(resumed[name], tensor) for name, tensor in uninterrupted.items())

@@ -258,6 +258,20 @@ def test_an_incomplete_checkpoint_is_refused(tmp_path: Path, file: str) -> None:
         Trainer.resume(tmp_path / "checkpoint", source, TrainSettings(), SHAPE)
 
 
+@pytest.mark.parametrize("file", ["optimizer.pt", "policy/model.safetensors", "policy/tokenizer.json"])
+def test_a_checkpoint_in_which_one_bit_was_altered_is_refused(tmp_path: Path, file: str) -> None:
+    source = policy_directory(tmp_path / "start")
+    one = Trainer.from_directory(source, TrainSettings(), SHAPE)
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    one.save(checkpoint)
+    content = bytearray((checkpoint / file).read_bytes())
+    content[len(content) * 9 // 10] ^= 1
+    (checkpoint / file).write_bytes(content)
+    with pytest.raises((RunError, ConfigError), match=file.rpartition("/")[2]):
+        Trainer.resume(checkpoint, source, TrainSettings(), SHAPE)
+
+
 def test_metrics_are_flat_numbers() -> None:
     flat = trainer().step(trials(moe()), honest()).flat()
     assert all(isinstance(value, float) and not math.isnan(value) for value in flat.values())

@@ -48,6 +48,11 @@ def load_policy(path: Path, dtype: torch.dtype) -> PreTrainedModel:
     for name, weight in module.state_dict().items():
         if not weight.isfinite().all():
             raise ConfigError(f"{name} in {path} has numbers that are not finite", "go back to an earlier checkpoint")
+    head, embedding = module.get_output_embeddings(), module.get_input_embeddings()
+    if module.config.tie_word_embeddings and not torch.equal(head.weight, embedding.weight):
+        raise ConfigError(
+            f"{path} ties its output projection to the embedding and holds another one", "save both together"
+        )
     loaded: PreTrainedModel = module.eval()
     return loaded
 
@@ -61,8 +66,8 @@ def usable_device(name: str) -> torch.device:
     try:
         torch.zeros(1, device=name).item()
         return torch.device(name)
-    except (RuntimeError, AssertionError) as error:  # torch built without the device, no driver, no such index
-        reason = str(error).partition("\n")[0]
+    except (RuntimeError, AssertionError, ImportError) as error:  # torch without the device, no driver, no such index
+        reason = str(error).partition("\n")[0].partition(". ")[0]
         raise ConfigError(
             f"device {name!r} cannot be used: {reason}", 'set engine.device to "cpu", or to a GPU of this machine'
         ) from error
