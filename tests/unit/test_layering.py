@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,14 @@ def test_imports_go_one_way(path: Path) -> None:
         target = name.split(".")[1] if name.startswith("lego_rl.") else ""
         assert not (room(path) in LOW and target in HIGH), f"{path}:{line} imports {name}"
         assert name.split(".")[0] != "warm_start", f"{path}:{line} reaches the demonstrator"
+
+
+def test_no_two_rooms_need_each_other() -> None:
+    needs: dict[str, set[str]] = {}
+    for path in modules():
+        targets = {name.split(".")[1] for _, name in imported(path) if name.startswith("lego_rl.")}
+        needs.setdefault(room(path), set()).update(targets - {room(path)})
+    list(TopologicalSorter(needs).static_order())  # raises CycleError with the rooms
 
 
 MUST_NOT_KNOW = {

@@ -22,12 +22,12 @@ from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.layout import REPORT_FOLDER
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.ownership import Ownership
-from lego_rl.sandbox.parsers import parser_named
 from lego_rl.sandbox.records import Record, read_tree
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.toolchain import Toolchain
 from lego_rl.sandbox.transfer import TransferError
-from lego_rl.sandbox.verdict import Change, Patch, TestStatus, Verdict
+from lego_rl.sandbox.verdict import Change, Patch, Verdict
+from lego_rl.tasks.reports import TestStatus, parser_named
 from lego_rl.tasks.task import Task
 
 REPORT_NAME = "report"

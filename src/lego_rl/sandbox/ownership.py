@@ -8,8 +8,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from lego_rl.sandbox.parsers import dotted, junit_key
 from lego_rl.sandbox.verdict import Change, Patch
+from lego_rl.tasks.reports import dotted, junit_key
 from lego_rl.tasks.task import TestSpec
 
 CONFIGURATION = frozenset({

@@ -3,11 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from lego_rl.tasks.reports import TestStatus
+
 type ChangeKind = Literal["file", "symlink", "deleted"]
 """What a path is after the agent's work."""
-
-type TestStatus = Literal["passed", "failed", "error", "skipped", "missing"]
-"""A test's result. ``missing``: the report does not name it, which is never guessed to be a pass."""
 
 
 @dataclass(frozen=True)

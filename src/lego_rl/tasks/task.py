@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from lego_rl.errors import TaskError
-from lego_rl.sandbox.parsers import ambiguous, parser_named
+from lego_rl.tasks.reports import ambiguous, parser_named
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class TestSpec:
         fail_to_pass: Test ids that fail before the fix and must pass after it.
         pass_to_pass: Test ids that pass before and must still pass.
         command: Shell command run in the work directory; it writes its report where ``$LEGO_REPORT`` says.
-        parser: Name of the report parser (``sandbox/parsers.py``).
+        parser: Name of the report parser (``tasks/reports.py``).
         test_files: Paths relative to the work directory that are the task's own, whatever the patch says;
             their content is in ``tests/files/``.
     """

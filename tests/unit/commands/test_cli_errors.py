@@ -155,6 +155,7 @@ def test_whoever_asks_a_command_to_end_has_it_end_as_ctrl_c_does(number: signal.
         "import asyncio, os, signal, sys\n"
         "from lego_rl import cli\n"
         f"signal.signal(signal.SIGINT, signal.{'SIG_IGN' if ignored else 'default_int_handler'})\n"
+        f"signal.signal({int(number)}, signal.SIG_DFL)\n"  # nohup, under which a suite may run, has it ignored
         "async def work():\n"
         "    try:\n"
         f"        os.kill(os.getpid(), {int(number)})\n"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lego_rl.errors import TaskError
-from lego_rl.sandbox.parsers import ambiguous, parse_pytest_junit, parser_named
+from lego_rl.tasks.reports import ambiguous, parse_pytest_junit, parser_named
 
 REPORT = b"""<?xml version="1.0" encoding="utf-8"?>
 <testsuites><testsuite name="pytest" tests="6">

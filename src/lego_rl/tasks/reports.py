@@ -7,10 +7,13 @@ and a test that it does not name is ``missing``.
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
+from typing import Literal
 from xml.parsers import expat
 
 from lego_rl.errors import TaskError
-from lego_rl.sandbox.verdict import TestStatus
+
+type TestStatus = Literal["passed", "failed", "error", "skipped", "missing"]
+"""A test's result. ``missing``: the report does not name it, which is never guessed to be a pass."""
 
 type Parser = Callable[[bytes, Iterable[str]], dict[str, TestStatus]]
 """Report and the test ids that are asked for → the status of each."""
