@@ -4,11 +4,16 @@ Invariant: a check never looks at how the gateway came to its result. It compare
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import get_args
 
 import numpy as np
 
 from lego_rl.engine.protocol import Sample
-from lego_rl.gateway.trajectory import Segment, Trajectory
+from lego_rl.gateway.settings import DEFAULT_CAPTURE
+from lego_rl.gateway.trajectory import CallRole, Segment, Trajectory
+
+_NOT_TRAINED = {f"role_{role}" for role in get_args(CallRole.__value__) if role not in DEFAULT_CAPTURE.train_roles}
+"""Why tokens are not trained that the harness saw: calls of these roles are not, unless a recipe says so."""
 
 
 def exact(trajectory: Trajectory, samples: Sequence[Sample]) -> str:
@@ -61,6 +66,7 @@ def accounted(trajectory: Trajectory, samples: Sequence[Sample]) -> str:
 
 
 def delivered(trajectory: Trajectory, unseen: Collection[str]) -> str:
-    """Which sampled tokens are not trained though no fate in `unseen` says why."""
-    lost = {reason: count for reason, count in trajectory.accounting.excluded.items() if reason not in unseen}
+    """Which sampled tokens are not trained though neither a fate in `unseen` nor the call's role says why."""
+    known = {*unseen, *_NOT_TRAINED}
+    lost = {reason: count for reason, count in trajectory.accounting.excluded.items() if reason not in known}
     return f"not trained: {lost}" if lost else ""

@@ -23,6 +23,9 @@ MENDED = "total = cost + fee"
 PROBE = "Find out what day it is in the sandbox"
 MALFORMED = "<tool_call>\n<function=look\nsomewhere"
 
+_USER = "<|im_start|>user\n"
+_MENTIONS = 3
+
 type Step = Shell | Literal["malformed", "unknown tool", "subagent"]
 """A command, or something that is said once."""
 
@@ -60,7 +63,6 @@ class Policy:
         conduct: What the harness asks of a policy besides its tools.
         steps: The job.
         interfere: What happens to the engine.
-        summary_due: Set by whoever refused a request for its length: the next answer is a summary.
         lacks: What the harness has no tool for.
     """
 
@@ -69,7 +71,6 @@ class Policy:
     conduct: Conduct
     steps: Sequence[Step] = FIX
     interfere: Interference = no_interference
-    summary_due: bool = False
     lacks: set[str] = field(default_factory=set)
     _calls: int = 0
     _said: set[int] = field(default_factory=set)
@@ -82,8 +83,7 @@ class Policy:
         return Reply(self._spell(self._answer(text, Toolbox.read(text)), oddly=_done(2) not in text))
 
     def _answer(self, text: str, tools: Toolbox) -> str:
-        if not tools.tools or self.summary_due:  # a title, or a summary of what was
-            self.summary_due = False
+        if not tools.tools or _asks_for_a_summary(text):  # without tools it may also be a title
             done = [_done(index) for index in range(len(self.steps)) if _done(index) in text]
             return " ".join([f"{MISSION}.", *done])
         if PROBE in text and MISSION not in text:
@@ -139,6 +139,12 @@ class Policy:
 def _done(index: int) -> str:
     """What the output of a step says."""
     return f"step-{index + 1}-done"
+
+
+def _asks_for_a_summary(text: str) -> bool:
+    """Whether the last words of a prompt are about summing up, at length, and hold no summary."""
+    last = text.rpartition(_USER)[2]
+    return MISSION not in last and last.lower().count("summar") >= _MENTIONS
 
 
 def _with_mark(command: str, index: int) -> str:

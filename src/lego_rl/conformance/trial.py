@@ -223,7 +223,7 @@ class _Run:
             host.listen()
             host.setblocking(False)
             listener = await self._gateway.serve(host.dup(), session)
-            wire = Wire(address, lambda: len(self.tape.samples), self._situation.faults, self._summary_due)
+            wire = Wire(address, lambda: len(self.tape.samples), self._situation.faults)
             try:
                 async with wire.laid(await box.listen(PORT)):
                     launch = await place(
@@ -238,9 +238,6 @@ class _Run:
             finally:
                 await listener.close()
         return completed, wire.requests
-
-    def _summary_due(self) -> None:
-        self._policy.summary_due = True
 
     async def _broken(
         self, box: Sandbox, completed: Completed, trajectory: Trajectory, requests: int

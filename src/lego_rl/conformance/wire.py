@@ -40,14 +40,12 @@ class Wire:
         gateway: Unix socket on which the gateway answers.
         answered: Says how many calls the engine has answered.
         faults: Number of a request for a completion, from 1 on → what happens to it.
-        refused: Is called when a request was refused.
         requests: Requests for completions so far.
     """
 
     gateway: Path
     answered: Callable[[], int]
     faults: Mapping[int, Fault] = field(default_factory=dict)
-    refused: Callable[[], None] = lambda: None
     requests: int = 0
     _links: "set[asyncio.Task[None]]" = field(default_factory=set)
 
@@ -150,7 +148,6 @@ class _Link:
         content = json.dumps(failure.body).encode()
         headers = {"content-type": "application/json", "content-length": str(len(content)), **failure.headers}
         lines = [f"HTTP/1.1 {failure.status} Refused", *(f"{name}: {value}" for name, value in headers.items())]
-        self._wire.refused()
         self._harness[1].write("\r\n".join([*lines, "", ""]).encode() + content)
         await self._harness[1].drain()
 

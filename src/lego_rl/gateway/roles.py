@@ -6,12 +6,16 @@ compaction); with other tools, another prompt or another lane it is a sub-agent'
 that has some, is a title if it began before the main conversation's second call and holds no turn of an assistant, else
 a compaction.
 
+The system prompt is what comes before the first other message: reminders that a harness gives later on, in the same
+name, are not part of it.
+
 A harness may also ask for a compaction in the main conversation itself. That call is told by what becomes of it: it
-calls no tool, nothing continues it, and the next main call that begins finds most of it in what it is told.
+calls no tool, nothing continues it, and the next main call that begins finds most of it in what it is told. A harness
+that does not like the answer asks again, in other words at the end: all these calls are the compaction's.
 """
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, takewhile
 
 from lego_rl.gateway.trajectory import CallRole
 from lego_rl.gateway.tree import Call, Request
@@ -32,7 +36,7 @@ def roles_of(roots: Sequence[Call], calls: Sequence[Call]) -> dict[Call, CallRol
     for call in calls:
         roles[call] = by_root[call] if call.parent is None else roles[call.parent]
     spoken = [call for call in calls if roles[call] == "main"]
-    return roles | {call: "compaction" for call, following in pairwise(spoken) if _told(call, following)}
+    return roles | dict.fromkeys(_compactions(spoken), "compaction")
 
 
 def _role(root: Call, main: Call) -> CallRole:
@@ -55,7 +59,30 @@ def _speaks_like(request: Request, main: Request) -> bool:
 
 
 def _system(request: Request) -> list[str]:
-    return [message.content for message in request.messages if message.role == "system"]
+    return [message.content for message in takewhile(lambda message: message.role == "system", request.messages)]
+
+
+def _compactions(spoken: Sequence[Call]) -> Iterator[Call]:
+    """The main calls that were asked to sum up."""
+    tries: list[list[Call]] = []
+    for call in spoken:
+        if tries and _asked_again(tries[-1][-1], call):
+            tries[-1].append(call)
+        else:
+            tries.append([call])
+    for asked, (following, *_) in pairwise(tries):
+        if any(_told(call, following) for call in asked):
+            yield from (call for call in asked if not call.children)
+
+
+def _asked_again(call: Call, following: Call) -> bool:
+    """Whether two calls of one place differ at most in how their last message ends."""
+    before, after = call.request.messages, following.request.messages
+    if call.parent is not following.parent or before[:-1] != after[:-1] or not before or not after:
+        return False
+    last, again = before[-1], after[-1]
+    half = (max(len(last.content), len(again.content)) + 1) // 2
+    return last.role == again.role and last.content[:half] == again.content[:half]
 
 
 def _told(call: Call, following: Call) -> bool:

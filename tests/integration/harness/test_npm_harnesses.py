@@ -25,7 +25,6 @@ def put(
     outcome: Callable[[Trajectory], str] = lambda _: "",
     *,
     noise: tuple[Shell, ...] = (),
-    untrained: str | None = None,
 ) -> Report:
     """Have a harness do the job, after some noise."""
 
@@ -36,7 +35,6 @@ def put(
         SITUATIONS[0],
         steps=(*noise, *FIX),
         outcome=both,
-        unseen=frozenset({untrained} if untrained else ()),
     )
     return asyncio.run(Bench.prepare(name, options).run(situation))
 
@@ -54,7 +52,7 @@ def says(trajectory: Trajectory, text: str) -> str:
 
 
 def test_a_title_is_a_conversation_of_its_own() -> None:
-    report = put("opencode", {"title": ""}, untrained="role_title")
+    report = put("opencode", {"title": ""})
     assert report.held, report.broken
     assert report.roles == {"main": 5, "title": 1}
 

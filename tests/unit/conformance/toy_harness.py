@@ -63,25 +63,20 @@ async def run_toy(situation: Situation, folder: Path, faults: Mapping[int, Fault
         outer.bind(("127.0.0.1", 0))
         outer.listen()
         listener = await gateway.serve(inner.dup(), session)
-
-        def refused() -> None:
-            statuses.append(len(tape.samples))
-            policy.summary_due = True
-
-        wire = Wire(folder / "gateway", lambda: len(tape.samples), faults or situation.faults, refused)
+        wire = Wire(folder / "gateway", lambda: len(tape.samples), faults or situation.faults)
         try:
             async with wire.laid(outer.dup()):
                 url = f"http://127.0.0.1:{outer.getsockname()[1]}{session.path}/v1"
-                await _talk(url, folder / "repo")
+                await _talk(url, folder / "repo", statuses)
         finally:
             await listener.close()
     return Ran(await gateway.close(session), tape.samples, wire, statuses)
 
 
-async def _talk(url: str, workdir: Path) -> None:
+async def _talk(url: str, workdir: Path, statuses: list[int]) -> None:
     async with aiohttp.ClientSession() as client:
         messages: list[Any] = [{"role": "user", "content": INSTRUCTION}]
-        while message := await _ask(client, url, messages):
+        while message := await _ask(client, url, messages, statuses):
             messages.append(message)
             for call in message.get("tool_calls", ()):
                 command = json.loads(call["function"]["arguments"]).get("command", "echo there is no such tool")
@@ -94,12 +89,15 @@ async def _talk(url: str, workdir: Path) -> None:
                 return
 
 
-async def _ask(client: aiohttp.ClientSession, url: str, messages: list[Any]) -> dict[str, Any] | None:
+async def _ask(
+    client: aiohttp.ClientSession, url: str, messages: list[Any], statuses: list[int]
+) -> dict[str, Any] | None:
     """The next message, asked for up to three times; ``None`` if the request is refused."""
     body = {"model": "policy", "messages": messages, "tools": [{"type": "function", "function": BASH}]}
     for _ in range(3):
         with contextlib.suppress(aiohttp.ClientError):
             async with client.post(f"{url}/chat/completions", json=body) as response:
+                statuses.append(response.status)
                 if response.status < 500:
                     answer = await response.json()
                     return answer["choices"][0]["message"] if response.status == 200 else None

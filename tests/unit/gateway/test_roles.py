@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from capture_oracle import check_laws, check_round_trip
 from gateway_kit import BASH, CALL, START, tape, user
-from wires import AnthropicWire, served
+from wires import OpenAIChatWire, served
 
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.gateway.trajectory import CallRole
 from lego_rl.messages import Message, Tool
 
-WIRE = AnthropicWire()
+WIRE = OpenAIChatWire()
 
 
 async def roles(*requests: tuple[list[Message], tuple[Tool, ...]]) -> list[str]:
@@ -42,6 +42,8 @@ SUM_UP = ([Message("system", "Sum it up."), user("Mend it."), Message("assistant
 SUB = ([Message("system", "Explore."), user("Look.")], (replace(BASH, name="look"),))
 OTHER_SUB = ([Message("system", "Explore."), user("Look again.")], SUB[1])
 FRESH = ([START[0], user("So far: much.")], (BASH,))
+REMINDED = ([*FRESH[0], Message("system", "Be quick.")], (BASH,))
+OTHERWISE = ([Message("system", "Be quick."), *FRESH[0]], (BASH,))
 
 
 @pytest.mark.parametrize(
@@ -54,6 +56,8 @@ FRESH = ([START[0], user("So far: much.")], (BASH,))
         ([MAIN, SUM_UP, MAIN], ["main", "compaction", "main"]),
         ([MAIN, SUB, MAIN, OTHER_SUB], ["main", "subagent", "main", "subagent"]),
         ([MAIN, MAIN, FRESH], ["main", "main", "main"]),
+        ([MAIN, MAIN, REMINDED], ["main", "main", "main"]),
+        ([MAIN, MAIN, OTHERWISE], ["main", "main", "subagent"]),
         ([(START, ()), ASK_TITLE], ["main", "subagent"]),
     ],
 )
@@ -86,6 +90,30 @@ async def test_a_compaction_in_the_main_conversation_is_told_by_what_becomes_of_
         trajectory = await at.close()
     assert [generation.role for generation in trajectory.generations] == ["main", expected, "main", "main"]
     check_laws(trajectory, engine.samples, {sample.call_id for sample in engine.samples})
+
+
+@pytest.mark.parametrize(
+    ("answers", "again", "expected"),
+    [
+        ((SUMMARY, CALL), "Sum up what happened. Call no tool.", ["compaction", "compaction"]),
+        ((CALL, SUMMARY), "Sum up what happened. Call no tool.", ["compaction", "compaction"]),
+        ((CALL, SUMMARY), "Sum up.", ["main", "compaction"]),
+        ((CALL, "Not now."), "Sum up what happened. Call no tool.", ["main", "main"]),
+    ],
+    ids=["first-used", "second-used", "something-else", "none-used"],
+)
+async def test_every_call_that_asks_for_a_compaction_counts_as_one(
+    answers: tuple[str, str], again: str, expected: list[str]
+) -> None:
+    engine = tape([CALL, *answers, "Done."])
+    async with served(engine) as at:
+        answer = await at.ask(WIRE, START)
+        result = Message("tool", "out", tool_call_id=answer.tool_calls[0].id)
+        for asked in ("Sum up what happened.", again):
+            await at.ask(WIRE, [*START, answer, result, user(asked)])
+        await at.ask(WIRE, [START[0], user(f"Go on. {SUMMARY}")])
+        trajectory = await at.close()
+    assert [generation.role for generation in trajectory.generations] == ["main", *expected, "main"]
 
 
 EVERY: tuple[CallRole, ...] = ("main", "subagent", "compaction", "title")
