@@ -40,17 +40,17 @@ def verify(name: str) -> None:
 
 
 def show() -> None:
-    """Print every known harness, installed or not."""
+    """Print every known harness: installed, missing, or superseded by another version or build."""
     bundles = registry.installed()
     table = Table("harness", "version", "size", "sha256", "licence", "state", box=None, pad_edge=False)
     for name in registry.REGISTRY:
         wanted = registry.make(name).spec
         own = {bundle.path.parent.name: bundle for bundle in bundles if bundle.name == name}
         if wanted.folder not in own:
-            table.add_row(name, wanted.version, "", "", "", f"not installed: lego-rl harness install {name}")
+            table.add_row(name, wanted.version, "", "", "", "missing")
         for folder, bundle in own.items():
-            state = "installed" if folder == wanted.folder else "installed, no longer pinned"
-            table.add_row(name, bundle.version, _megabytes(bundle.size_bytes), bundle.hash[:12], bundle.licence, state)
+            state = "installed" if folder == wanted.folder else "superseded"
+            table.add_row(name, bundle.version, _megabytes(bundle.size_bytes), bundle.hash[:8], bundle.licence, state)
     Console().print(table)
 
 

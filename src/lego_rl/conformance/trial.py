@@ -136,6 +136,7 @@ class Bench:
             HarnessError: It is not installed.
             SandboxError: This machine cannot isolate it.
         """
+        harness, bundle = registry.make(name, options), registry.load(name)
         state = State.default()
         state.reap_stale()
         with as_file(resources("lego_rl.policies") / "demo") as policy:
@@ -144,8 +145,8 @@ class Bench:
         with as_file(resources("lego_rl.conformance") / "job") as job:
             image = prepare_image(job, state, workdir="/app")
         return cls(
-            harness=registry.make(name, options),
-            bundle=registry.load(name),
+            harness=harness,
+            bundle=bundle,
             conduct=registry.REGISTRY[name].conduct,
             image=image,
             toolchain=prepare_toolchain(state),

@@ -1,4 +1,4 @@
-"""OpenCode and Qwen Code, real and in a sandbox: titles, compactions and options, every token accounted for.
+"""OpenCode, Qwen Code and Codex, real and in a sandbox: titles, compactions and options, every token accounted for.
 
 What every harness goes through, plain or with trouble, is in tests/integration/conformance.
 """
@@ -58,7 +58,12 @@ def test_a_title_is_a_conversation_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("opencode", {"compact_at_tokens": 24_000}), ("qwen-code", {"context_tokens": 50_000})]
+    ("name", "options"),
+    [
+        ("opencode", {"compact_at_tokens": 24_000}),
+        ("qwen-code", {"context_tokens": 50_000}),
+        ("codex", {"compact_at_tokens": 24_000}),
+    ],
 )
 def test_a_compaction_loses_no_token(name: str, options: dict[str, OptionValue]) -> None:
     report = put(name, options, noise=NOISE)
