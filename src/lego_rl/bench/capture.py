@@ -49,7 +49,9 @@ class Measured:
         finish_s: CPU seconds of closing the sessions and writing the records.
         last_ms: CPU milliseconds a call over the last turns.
         call_ms: Wall-clock milliseconds of every call, as the client saw them.
-        rss_mb: How much more of memory was resident before the sessions were closed.
+        rss_mb: How much more memory was resident before the sessions were closed, what is free in it given back; a
+            session.
+        free_mb: What was free in it: what past requests leave behind in this process; of all sessions.
         disk_mb: Size of the records, a session.
         sampled: Sampled tokens, a session.
         tokens: Tokens of the last prompt and answer.
@@ -60,6 +62,7 @@ class Measured:
     last_ms: float
     call_ms: tuple[float, ...]
     rss_mb: float
+    free_mb: float
     disk_mb: float
     sampled: int
     tokens: int
@@ -108,9 +111,11 @@ class CaptureBench:
             async with AsyncExitStack() as stack:
                 _release()
                 rss, began = _resident_mb(), time.process_time()
-                opened = [await self._open(engine, stack) for engine in engines]
+                opened = [await self._open(engine, stack, Path(folder)) for engine in engines]
                 times = await _talk(script, self._dialect, [url for _, _, url in opened])
-                ended, grown = time.process_time(), _resident_mb() - rss
+                ended, most = time.process_time(), _resident_mb()
+                _release()
+                held = _resident_mb()
                 for number, (gateway, session, _) in enumerate(opened):
                     record = Path(folder) / f"trial{number}"
                     record.mkdir()
@@ -124,14 +129,15 @@ class CaptureBench:
             finish_s=(finished - ended) / sessions,
             last_ms=(ended - engines[0].marks[-last]) / last / sessions * 1e3,
             call_ms=tuple(each for session in times for each in session),
-            rss_mb=grown / sessions,
+            rss_mb=(held - rss) / sessions,
+            free_mb=most - held,
             disk_mb=disk,
             sampled=trajectory.accounting.trainable_tokens,
             tokens=len(trajectory.segments[0].token_ids),
         )
 
-    async def _open(self, engine: ReadyEngine, stack: AsyncExitStack) -> tuple[Gateway, Session, str]:
-        gateway = Gateway(engine, self._template, Qwen3CoderParser())
+    async def _open(self, engine: ReadyEngine, stack: AsyncExitStack, spool: Path) -> tuple[Gateway, Session, str]:
+        gateway = Gateway(engine, self._template, Qwen3CoderParser(), spool=spool)
         budget = Budget(turns=self._shape.turns, context_tokens=2 * self._shape.total)
         session = gateway.open(budget, temperature=1.0, seed=0)
         sock = socket.create_server(("127.0.0.1", 0))
@@ -142,7 +148,8 @@ class CaptureBench:
     async def _large_body(self) -> bool:
         """Whether a request of 4 MB is answered."""
         async with AsyncExitStack() as stack:
-            _, _, url = await self._open(ReadyEngine("large", self._said.replies[:1]), stack)
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lego-rl-bench-")))
+            _, _, url = await self._open(ReadyEngine("large", self._said.replies[:1]), stack, folder)
             text = "x = 1\n" * (_BODY // 6)
             body = {"model": "policy", "messages": [{"role": "user", "content": text}], "max_tokens": 9}
             session = await stack.enter_async_context(aiohttp.ClientSession())
@@ -162,6 +169,8 @@ def _figures(plain: Measured, routed: Measured, many: Measured, anew: float) -> 
         "cpu_ratio_vs_rerender": round(anew / plain.cpu_s, 1),
         "max_call_ms_16": round(max(many.call_ms), 1),
         "rss_mb_per_trajectory": round(plain.rss_mb, 2),
+        "rss_mb_per_trajectory_16": round(many.rss_mb, 2),
+        "rss_mb_free": round(plain.free_mb, 2),
         "disk_mb": round(plain.disk_mb, 3),
         "routes": {
             "cpu_s_trajectory": round(routed.cpu_s, 3),

@@ -167,7 +167,7 @@ class Session:
         return placed.position.known + len(placed.context_ids)
 
     def close(self) -> Trajectory:
-        """End the session: abort what is in flight and build what was captured.
+        """End the session: abort what is in flight and build what was captured, which is the only holder of the routes.
 
         Raises:
             CaptureError: A call contradicted itself; nothing of the trial can be trusted.
@@ -178,7 +178,10 @@ class Session:
         self._spool.close()
         if isinstance(self._fault, CaptureError):
             raise self._fault
-        return trajectory_of(self._tree, self._ledger.budget_hit, self._ledger.refused, self._capture.train_roles)
+        try:
+            return trajectory_of(self._tree, self._ledger.budget_hit, self._ledger.refused, self._capture.train_roles)
+        finally:
+            self._tree.drop_routes()
 
     def _overflow(self, prompt_tokens: int) -> ContextOverflow:
         self._ledger.refuse("context", self._tree.begun)

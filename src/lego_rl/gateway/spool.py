@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 TEMPORARY = Path(tempfile.gettempdir())
 """Where files go that nobody has a better place for."""
 
-_FIRST_MAP = 8 << 20
-"""Bytes of the first mapping; each further one is twice as large, for a mapping holds a file handle."""
+_FIRST_MAP = 256 << 20
+"""Bytes of the first mapping, of which only those that are written take room on the disk; each further one is twice as
+large, for a mapping holds a file handle."""
 
 
 class RouteSpool:

@@ -251,6 +251,11 @@ class TokenTree:
         """Take out a call that the engine did not answer."""
         self.siblings(call.parent).remove(call)
 
+    def drop_routes(self) -> None:
+        """Hold no routes any more: a file on the disk must not wait until calls that know each other are collected."""
+        for call in self.calls:
+            call.recording = replace(call.answered(), routes=None)
+
     def twins(self, call: Call) -> list[Call]:
         """Other calls of the very same request, in the order of their start."""
         return [

@@ -27,7 +27,7 @@ HUGE_BODIES: dict[str, tuple[list[Message], list[Tool]]] = {
     "text": ([user(HUGE)], []),
     "argument": ([user("x"), Message("assistant", "", (ToolCall("c", "bash", {"command": HUGE}),)), user("y")], [BASH]),
     "schema": ([user("x")], [Tool("bash", "", {"x": [HUGE]})]),
-    "empty messages": ([user("")] * 25_000, []),
+    "empty messages": ([user("")] * 100_000, []),
 }
 
 

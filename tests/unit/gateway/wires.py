@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import aiohttp
@@ -17,6 +18,7 @@ from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.session import Session
 from lego_rl.gateway.settings import DEFAULT_CAPTURE, CaptureSettings
+from lego_rl.gateway.spool import TEMPORARY
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.gateway.trajectory import Trajectory
@@ -206,9 +208,12 @@ async def served(
     seed: int | None = None,
     capture: CaptureSettings = DEFAULT_CAPTURE,
     template: ChatTemplate | None = None,
+    spool: Path = TEMPORARY,
 ) -> AsyncIterator[Served]:
     parser = tool_call_parser("qwen3_coder")
-    gateway = Gateway(engine, template or chat_template(), parser, ping_seconds=ping_seconds, capture=capture)
+    gateway = Gateway(
+        engine, template or chat_template(), parser, ping_seconds=ping_seconds, capture=capture, spool=spool
+    )
     session = gateway.open(budget or Budget(), temperature=1.0, seed=seed)
     sock = socket.create_server(("127.0.0.1", 0))
     listener = await gateway.serve(sock, session)
