@@ -42,14 +42,15 @@ CHECK_SECONDS = 120.0
 
 _PROVIDER = "policy"
 
-type ToolName = Literal["bash", "edit", "glob", "grep", "read", "skill", "task", "todowrite", "webfetch", "write"]
+type ToolName = Literal["bash", "edit", "glob", "grep", "read", "skill", "task", "todowrite", "webfetch"]
 
 
 class OpenCodeOptions(Settings):
     """Official settings of ``opencode run`` and of its configuration file."""
 
     disabled_tools: tuple[ToolName, ...] = ()
-    """Built-in tools that are not offered, such as ``["task", "webfetch"]``."""
+    """``permission``: built-in tools that are denied and so not offered, such as ``["task", "webfetch"]``; ``edit``
+    stands for ``write`` too."""
     system_prompt: str | None = Field(default=None, min_length=1)
     """``agent.build.prompt``: replaces the system prompt, whose default is about 2k tokens long."""
     title: str = "Task"
@@ -90,8 +91,9 @@ class OpenCode:
                 # The shell of the bash tool; its name is part of the tool's description.
                 "SHELL": "/bin/bash",
                 "OPENCODE_CONFIG_CONTENT": json.dumps(self._configuration(endpoint)),
-                # A call that asks for less than every permission is refused, and the run ends.
-                "OPENCODE_PERMISSION": json.dumps({"*": "allow"}),
+                # A call that asks for less than every permission is refused, and the run ends. What is denied to every
+                # call is not offered; the ``tools`` of the configuration would be overridden by these.
+                "OPENCODE_PERMISSION": json.dumps({"*": "allow", **dict.fromkeys(self.options.disabled_tools, "deny")}),
                 **SILENCE,
             },
             files=_plugin_kit(f"{home}/.config/opencode"),
@@ -110,7 +112,6 @@ class OpenCode:
             "enabled_providers": [_PROVIDER],
             "provider": {_PROVIDER: self._provider(endpoint)},
             "agent": {"build": agent},
-            "tools": dict.fromkeys(options.disabled_tools, False),
             "compaction": {"auto": options.compact_at_tokens is not None, "prune": False},
             "autoupdate": False,
             "share": "disabled",

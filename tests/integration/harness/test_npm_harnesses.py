@@ -74,9 +74,9 @@ def test_a_compaction_loses_no_token(name: str, options: dict[str, OptionValue])
 
 def test_opencode_options_shape_the_request() -> None:
     def outcome(trajectory: Trajectory) -> str:
-        return tools(without={"task", "webfetch"})(trajectory) or says(trajectory, "Mend code.")
+        return tools(without={"task", "webfetch", "edit", "write"})(trajectory) or says(trajectory, "Mend code.")
 
-    report = put("opencode", {"disabled_tools": ["task", "webfetch"], "system_prompt": "Mend code."}, outcome)
+    report = put("opencode", {"disabled_tools": ["task", "webfetch", "edit"], "system_prompt": "Mend code."}, outcome)
     assert report.held, report.broken
 
 

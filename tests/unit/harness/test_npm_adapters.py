@@ -50,13 +50,14 @@ def test_opencode_limits_are_looser_than_the_budget(size: int) -> None:
 def test_opencode_is_given_every_permission_and_no_title_to_ask_for() -> None:
     described = launch("opencode")
     assert json.loads(described.env["OPENCODE_PERMISSION"]) == {"*": "allow"}
+    denied = launch("opencode", disabled_tools=["task", "webfetch"])
+    assert json.loads(denied.env["OPENCODE_PERMISSION"]) == {"*": "allow", "task": "deny", "webfetch": "deny"}
     assert "--title=Task" in described.argv
     assert not [part for part in launch("opencode", title="").argv if part.startswith("--title")]
 
 
 def test_opencode_options_reach_the_configuration() -> None:
-    configuration = opencode(disabled_tools=["task", "webfetch"], system_prompt="Mend it.", compact_at_tokens=20_000)
-    assert configuration["tools"] == {"task": False, "webfetch": False}
+    configuration = opencode(system_prompt="Mend it.", compact_at_tokens=20_000)
     assert configuration["agent"]["build"]["prompt"] == "Mend it."
     limit = configuration["provider"]["policy"]["models"]["policy"]["limit"]
     assert limit["context"] - limit["output"] == 20_000
