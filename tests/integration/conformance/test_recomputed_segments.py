@@ -33,9 +33,18 @@ CONTEXT = 131_072
 FORCED: dict[int, Sequence[int]] = {}
 SEEDS = itertools.count()
 CASES: dict[str, tuple[Mapping[str, OptionValue], tuple[str, ...], set[str]]] = {
-    "claude-code": ({}, ("lost", "subagent"), {"main", "subagent"}),
-    "openhands-sdk": ({"condenser_max_size": 40}, ("cut", "context"), {"main"}),
+    "claude-code": (
+        {"tools": ["Agent", "Bash"]},
+        ("lost", "too-long", "subagent"),
+        {"main", "subagent", "compaction"},
+    ),
+    "openhands-sdk": (
+        {"condenser_max_size": 40, "tools": ["terminal"], "system_prompt": "Mend code."},
+        ("cut", "context"),
+        {"main", "compaction"},
+    ),
 }
+"""Few tools keep the prompts, and with them the trainer's attention, short."""
 
 
 class Forced:
