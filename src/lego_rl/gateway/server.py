@@ -125,12 +125,15 @@ class Gateway:
         return Listener(bounded, runner)
 
     async def close(self, session: Session) -> Trajectory:
-        """End a session and return what was captured.
+        """End a session and return what was captured; once, for the session does not hold it any longer.
 
         Raises:
             CaptureError: A call contradicted itself; nothing of the trial can be trusted.
         """
-        trajectory = session.close()
+        try:
+            trajectory = session.close()
+        finally:
+            session.drop_routes()
         await asyncio.sleep(0)  # let the aborted calls end before the engine is asked for anything else
         return trajectory
 

@@ -167,7 +167,7 @@ class Session:
         return placed.position.known + len(placed.context_ids)
 
     def close(self) -> Trajectory:
-        """End the session: abort what is in flight and build what was captured, which is the only holder of the routes.
+        """End the session: abort what is in flight and build what was captured.
 
         Raises:
             CaptureError: A call contradicted itself; nothing of the trial can be trusted.
@@ -178,10 +178,11 @@ class Session:
         self._spool.close()
         if isinstance(self._fault, CaptureError):
             raise self._fault
-        try:
-            return trajectory_of(self._tree, self._ledger.budget_hit, self._ledger.refused, self._capture.train_roles)
-        finally:
-            self._tree.drop_routes()
+        return trajectory_of(self._tree, self._ledger.budget_hit, self._ledger.refused, self._capture.train_roles)
+
+    def drop_routes(self) -> None:
+        """Leave the routes to the trajectory that was built: their place on the disk is free once that is gone."""
+        self._tree.drop_routes()
 
     def _overflow(self, prompt_tokens: int) -> ContextOverflow:
         self._ledger.refuse("context", self._tree.begun)
