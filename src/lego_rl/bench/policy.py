@@ -63,7 +63,7 @@ def _package(name: str) -> Path:
     """Where a package lies. It is not imported: trl would bring torch along."""
     spec = find_spec(name)
     if spec is None or not spec.submodule_search_locations:
-        raise ConfigError(f"no package {name}")
+        raise ConfigError(f"the benchmark needs the package {name}", "install the versions that pyproject.toml names")
     return Path(spec.submodule_search_locations[0])
 
 
