@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def start(recipe: Path, overrides: Sequence[str]) -> None:
     if directory.recipe.exists() or (directory.journal.is_file() and directory.journal.stat().st_size):
         raise RunError(
             f"{path} holds a run already",
-            f"continue it with: lego-rl train --resume {path}, or choose another folder with --set run.dir=DIR",
+            f"continue it with: {_resuming(path)}, or choose another folder with --set run.dir=DIR",
         )
     _run_and_report(resolved, path)
 
@@ -118,6 +119,12 @@ def show_before(directory: RunDirectory, splits: Sequence[str], watcher: Watcher
             watcher.evaluated(BEFORE, split, score(rewards))
 
 
+def _resuming(path: Path) -> str:
+    """The command that goes on with a run, as it was called: in a checkout it is on no search path."""
+    program = Path(sys.argv[0])
+    return f"{program if program.name == 'lego-rl' else 'lego-rl'} train --resume {path}"
+
+
 def _recipe_of(path: Path, overrides: Sequence[str]) -> Recipe:
     """The recipe that a run began with; its directory may have been moved since."""
     if overrides:
@@ -134,7 +141,7 @@ def _run_and_report(recipe: Recipe, path: Path) -> None:
         execute(recipe)
     except KeyboardInterrupt:
         if RunDirectory(path).recipe.exists():
-            typer.echo(f"stopped; nothing finished is lost. Continue with: lego-rl train --resume {path}", err=True)
+            typer.echo(f"stopped; nothing finished is lost. Continue with: {_resuming(path)}", err=True)
         else:
             typer.echo("stopped before the run began", err=True)
         raise typer.Exit(_INTERRUPTED) from None

@@ -25,10 +25,11 @@ def before_after(summary: Summary) -> Table:
 
 def closing_line(summary: Summary) -> str:
     """The rise with its interval, and what kept it honest, in one line."""
-    parts = [f"{summary.families_risen} of {summary.families_trained} families rose"]
+    parts: list[str] = []
     if summary.rise is not None:
         low, high = summary.rise.interval.low, summary.rise.interval.high
-        parts.insert(0, f"rise {summary.rise.mean:+.3f} (95 % interval over tasks {low:+.3f} to {high:+.3f})")
+        parts.append(f"rise {summary.rise.mean:+.3f} (95 % interval over tasks {low:+.3f} to {high:+.3f})")
+        parts.append(f"{summary.families_risen} of {summary.families_trained} families rose")
     if summary.pearson_min is not None:
         parts.append(f"smallest Pearson of log-probs {summary.pearson_min:.6f}")
     return " · ".join([*parts, f"{summary.minutes:.1f} min"])
