@@ -29,7 +29,7 @@ class BundleSpec:
         version: Exact upstream version.
         licence: SPDX identifier, or a short name for a proprietary licence.
         build: Digest of everything the bundle is built from besides upstream's files (pins, layout, Python version): a
-            bundle made from something else is installed anew.
+            bundle made from something else is another one, beside it.
     """
 
     name: str
