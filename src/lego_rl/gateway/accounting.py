@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from lego_rl.gateway.call import Call
 from lego_rl.gateway.roles import roles_of
 from lego_rl.gateway.routes import OwnedRoutes, owned_routes, route_shape
 from lego_rl.gateway.segments import build_segments, last_calls
 from lego_rl.gateway.trajectory import Accounting, CallRole, Fate, Generation, Segment, Trajectory
-from lego_rl.gateway.tree import Call, TokenTree
+from lego_rl.gateway.tree import TokenTree
 from lego_rl.messages import Message
 
 
@@ -50,7 +52,8 @@ def _generations(tree: TokenTree, train_roles: Collection[CallRole]) -> tuple[Ge
         if shape is not None and call in in_segments:
             routes = owned_routes(call, tree.calls, shape)
         parent = None if call.parent is None else index_of[call.parent]
-        generations.append(_generation(call, parent, role_of[call], fate_of[call], excluded_of[call], routes))
+        made = _generation(call, parent, role_of[call], fate_of[call], excluded_of[call], routes)
+        generations.append(replace(made, cut=_cut(tree, call)))
     return tuple(generations)
 
 
@@ -82,10 +85,18 @@ def _in_segments(trained: Iterable[Call]) -> set[Call]:
 def _fate(tree: TokenTree, call: Call) -> Fate:
     if call.echoed:
         return "delivered"
-    answered = [twin for twin in tree.twins(call) if twin.recording]
-    if any(twin.echoed or twin.index > call.index for twin in answered):
-        return "superseded"
-    return "delivered" if call.written else "abandoned"
+    return "superseded" if _is_superseded(tree, call) else "delivered" if call.written else "abandoned"
+
+
+def _is_superseded(tree: TokenTree, call: Call) -> bool:
+    return any(twin.echoed or twin.index > call.index for twin in tree.twins(call) if twin.recording)
+
+
+def _cut(tree: TokenTree, call: Call) -> int | None:
+    """Sampled ids that the harness kept of an answer of which it may have got no more."""
+    if not 0 < call.echoed < call.count or (call.written and not _is_superseded(tree, call)):
+        return None
+    return call.echoed
 
 
 def _unseen(call: Call, known: Mapping[Call, str | None]) -> str | None:
@@ -114,14 +125,17 @@ def _generation(
         excluded=excluded,
         routes=None if routes is None else routes.rows,
         routes_recorded=0 if routes is None else routes.recorded,
+        kept=None if call.parent is None or call.kept == call.parent.count else call.kept,
     )
 
 
 def _conversation(end: Call) -> tuple[Message, ...]:
     messages: list[Message] = []
-    for call in end.chain():
+    chain = end.chain()
+    for call, following in zip(chain, (*chain[1:], None), strict=True):
         messages += call.request.messages
-        if call.turn is not None:
+        is_prefix = following is not None and following.kept < call.count  # what is left of it is in what follows
+        if call.turn is not None and not is_prefix:
             messages.append(call.turn.message)
     return tuple(messages)
 
@@ -129,20 +143,20 @@ def _conversation(end: Call) -> tuple[Message, ...]:
 def _account(
     generations: Sequence[Generation], segments: Sequence[Segment], budget_hit: str | None, refused: Mapping[str, int]
 ) -> Accounting:
-    tokens: Counter[str] = Counter()
     excluded: Counter[str] = Counter()
     for generation in generations:
-        tokens[generation.fate] += len(generation.token_ids)
-        reason = generation.excluded if generation.fate == "delivered" else generation.fate
-        if reason is not None:
-            excluded[reason] += len(generation.token_ids)
+        lost = len(generation.token_ids) - generation.delivered_tokens
+        excluded["cut" if generation.fate == "delivered" else generation.fate] += lost
+        if generation.excluded is not None:
+            excluded[generation.excluded] += generation.delivered_tokens
     return Accounting(
         calls=len(generations),
-        sampled_tokens=tokens.total(),
-        delivered_tokens=tokens["delivered"],
+        sampled_tokens=sum(len(generation.token_ids) for generation in generations),
+        delivered_tokens=sum(generation.delivered_tokens for generation in generations),
         trainable_tokens=sum(int(segment.loss_mask.sum()) for segment in segments),
-        excluded=dict(excluded),
-        tool_parse_faults=sum(not generation.parsed for generation in generations),
+        excluded={reason: lost for reason, lost in excluded.items() if lost},
+        tool_parse_faults=sum(not each.parsed and each.finish_reason != "length" for each in generations),
+        truncated=sum(each.finish_reason == "length" for each in generations),
         tool_calls=sum(generation.calls_tools for generation in generations),
         budget_hit=budget_hit,
         refused=dict(refused),

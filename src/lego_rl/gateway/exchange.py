@@ -6,8 +6,8 @@ also where the waiting was cancelled before its first step.
 
 import asyncio
 
+from lego_rl.gateway.call import Call
 from lego_rl.gateway.dialects.base import Answer
-from lego_rl.gateway.tree import Call
 
 
 class Exchange:

@@ -23,13 +23,19 @@ def same_message(known: Message, sent: Message, tools: Sequence[Tool]) -> bool:
         return known == sent
     return (
         known.content.strip() == sent.content.strip()
-        and _same_reasoning(known.reasoning, sent.reasoning)
+        and same_reasoning(known.reasoning, sent.reasoning)
         and len(known.tool_calls) == len(sent.tool_calls)
         and all(_same_call(*pair, tools) for pair in zip(known.tool_calls, sent.tool_calls, strict=True))
     )
 
 
-def _same_reasoning(known: str | None, sent: str | None) -> bool:
+def same_messages(known: Sequence[Message], sent: Sequence[Message], tools: Sequence[Tool]) -> bool:
+    """Whether `sent` are `known` again, one by one."""
+    return len(known) == len(sent) and all(same_message(a, b, tools) for a, b in zip(known, sent, strict=True))
+
+
+def same_reasoning(known: str | None, sent: str | None) -> bool:
+    """Whether `sent` is `known` again, or was left out."""
     return sent is None or sent.strip() in {"", (known or "").strip()}
 
 

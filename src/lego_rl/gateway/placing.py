@@ -12,10 +12,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lego_rl.gateway.call import Call, Request
+from lego_rl.gateway.position import Position
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.gateway.template import ChatTemplate, Sheet
 from lego_rl.gateway.threads import LARGE_CHARACTERS, in_thread
-from lego_rl.gateway.tree import Call, Position, Request, TokenTree
+from lego_rl.gateway.tree import TokenTree
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class AsSent:
         def render() -> Sheet:
             return self._template.sheet(request.messages, request.tools, thoughts)
 
-        whole = replace(found, parent=None, request=request)
+        whole = replace(found, parent=None, kept=0, request=request)
         is_large = whole.new_characters >= LARGE_CHARACTERS
         sheet = await in_thread(render) if is_large else render()
         position, blocks = _follow(tree, request, sheet, sampled)
@@ -93,7 +95,7 @@ class AsSent:
 
     def _ids(self, position: Position, blocks: Sequence[str]) -> NDArray[np.int32]:
         ids: list[int] = []
-        after = None if position.parent is None else int(position.parent.answered().token_ids[-1])
+        after = position.last_known
         for block, call in zip(blocks, (*position.reused, None), strict=True):
             ids += self._template.block_ids(block, after=after)
             if call is not None:
@@ -124,7 +126,8 @@ def _follow(
         else:
             break
     rest = request.messages[sheet.turns[used - 1] + 1 :] if used else request.messages
-    position = Position(parent, replace(request, messages=rest), tuple(echoed[used:]), (), digests[used:])
+    kept = parent.count if parent else 0
+    position = Position(parent, kept, replace(request, messages=rest), tuple(echoed[used:]), (), digests[used:])
     return position, sheet.blocks[used:]
 
 

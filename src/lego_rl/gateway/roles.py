@@ -17,8 +17,8 @@ that does not like the answer asks again, in other words at the end: all these c
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
 
+from lego_rl.gateway.call import Call, Request
 from lego_rl.gateway.trajectory import CallRole
-from lego_rl.gateway.tree import Call, Request
 
 
 def roles_of(roots: Sequence[Call], calls: Sequence[Call]) -> dict[Call, CallRole]:

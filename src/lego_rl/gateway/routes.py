@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lego_rl.errors import CaptureError
+from lego_rl.gateway.call import Call
 from lego_rl.gateway.recording import Recording
-from lego_rl.gateway.tree import Call
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,15 @@ def owned_routes(call: Call, calls: Sequence[Call], shape: tuple[int, int]) -> O
         calls: All answered calls of the session: after a prefix-cache hit another one may have recorded the rows.
         shape: ``(layers, top_k)``.
     """
-    start = call.parent.length - 1 if call.parent else 0
-    count = call.length - 1 - start
+    start = max(0, call.start - 1)
+    end = call.prompt_length + call.count
+    count = end - 1 - start
     own = call.answered()
     if own.routes is not None and own.routes_from <= start:  # all of them: none is copied or read
         return OwnedRoutes(own.routes[start - own.routes_from :], count)
     rows = np.zeros((count, *shape), np.uint8)
     missing = np.ones(count, bool)
-    _take(rows, missing, start, own, call.length)
+    _take(rows, missing, start, own, end)
     if missing.any():
         ids = _all_ids(call)
         for other in calls:
@@ -80,7 +81,7 @@ def _take(rows: NDArray[np.uint8], missing: NDArray[np.bool_], start: int, sourc
 
 
 def _all_ids(call: Call) -> NDArray[np.int32]:
-    return np.concatenate([ids for each in call.chain() for ids in (each.context_ids, each.answered().token_ids)])
+    return np.concatenate([call.prompt_ids().array, call.answered().token_ids])
 
 
 def _agreement(ids: NDArray[np.int32], other: NDArray[np.int32]) -> int:

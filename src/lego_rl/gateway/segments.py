@@ -1,17 +1,33 @@
 """Model calls as training sequences: every delivered sampled token is trained in exactly one of them.
 
-Rule: a segment is a chain from a first call to a delivered call without delivered continuations. A call that lies on
-several chains is trained in the first one (chains of the main conversation come first, then the older last call) and is
-context in the others. Superseded and abandoned calls are in no segment. Nor are excluded ones, but as the
-context of a call that trains: a segment ends with the last such call, and a chain without one has no segment.
+Rule: a segment is a chain from a first call to a delivered call of which no delivered call continues all that was
+delivered. A token that lies on several chains is trained in the first one (chains of the main conversation come first,
+then the older last call) and is context in the others. Superseded and abandoned calls are in no segment. Nor are
+excluded ones, but as the context of a call that trains: a segment ends with the last such call, and a chain without one
+has no segment. Where a harness echoed a prefix of an answer, its chain holds that prefix.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lego_rl.gateway.trajectory import Generation, Segment
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A call in a segment: its context, and its first sampled ids up to `end`, of which those from `start` on train."""
+
+    call: Generation
+    start: int
+    end: int
+
+    @property
+    def token_ids(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Ids of context, and sampled ids."""
+        return self.call.context_ids, self.call.token_ids[: self.end]
 
 
 def chain_of(generations: Sequence[Generation], end: int) -> list[int]:
@@ -24,41 +40,50 @@ def chain_of(generations: Sequence[Generation], end: int) -> list[int]:
 
 def last_calls(generations: Sequence[Generation]) -> list[int]:
     """Index of the last call of every chain of delivered calls; first those with a segment, in the order of these."""
-    segments = _segment_calls(generations)
+    segments = _parts(generations)
     return [*segments, *(end for end in _ends(generations) if end not in segments)]
-
-
-def _ends(generations: Sequence[Generation]) -> list[int]:
-    delivered = [index for index, call in enumerate(generations) if call.fate == "delivered"]
-    continued = {generations[index].parent for index in delivered}
-    ends = [index for index in delivered if index not in continued]
-    return sorted(ends, key=lambda index: (generations[index].role != "main", index))
 
 
 def build_segments(generations: Sequence[Generation]) -> tuple[Segment, ...]:
     """The training sequences of one trial."""
-    return tuple(
-        _build([(generations[index], trained) for index, trained in calls])
-        for calls in _segment_calls(generations).values()
-    )
+    return tuple(_build(parts) for parts in _parts(generations).values())
 
 
-def _segment_calls(generations: Sequence[Generation]) -> dict[int, list[tuple[int, bool]]]:
-    """By the last call of a chain: the calls of its segment, and whether each of them is trained there."""
-    trained: set[int] = set()
+def _ends(generations: Sequence[Generation]) -> list[int]:
+    delivered = [index for index, call in enumerate(generations) if call.fate == "delivered"]
+    continued = set()
+    for call in (generations[index] for index in delivered):
+        if call.parent is not None and (call.kept is None or call.kept >= generations[call.parent].delivered_tokens):
+            continued.add(call.parent)
+    ends = [index for index in delivered if index not in continued]
+    return sorted(ends, key=lambda index: (generations[index].role != "main", index))
+
+
+def _parts(generations: Sequence[Generation]) -> dict[int, list[_Part]]:
+    """By the last call of a chain: the calls of its segment."""
+    trained = [0] * len(generations)
+    """Sampled ids of every call that are trained in a segment so far."""
     segments = {}
     for end in _ends(generations):
         chain = chain_of(generations, end)
-        new = [index for index in chain if generations[index].excluded is None and index not in trained]
+        parts = []
+        for index, following in zip(chain, (*chain[1:], None), strict=True):
+            call = generations[index]
+            kept = call.cut if following is None else generations[following].kept
+            count = len(call.token_ids) if kept is None else kept
+            start = count if call.excluded is not None else min(trained[index], count)
+            parts.append(_Part(call, start, count))
+            trained[index] = max(trained[index], count)
+        new = [at for at, part in enumerate(parts) if part.start < part.end]
         if new:
-            segments[end] = [(index, index in new) for index in chain[: chain.index(new[-1]) + 1]]
-            trained.update(new)
+            segments[end] = parts[: new[-1] + 1]
     return segments
 
 
-def _build(chain: Sequence[tuple[Generation, bool]]) -> Segment:
-    calls = [call for call, _ in chain]
-    token_ids = np.concatenate([ids for call in calls for ids in (call.context_ids, call.token_ids)])
+def _build(parts: Sequence[_Part]) -> Segment:
+    token_ids = np.concatenate(
+        [ids for each in parts for ids in (each.call.context_ids, each.call.token_ids[: each.end])]
+    )
     length = len(token_ids)
     loss_mask = np.zeros(length, np.uint8)
     logprobs = np.zeros(length, np.float32)
@@ -66,19 +91,20 @@ def _build(chain: Sequence[tuple[Generation, bool]]) -> Segment:
     call_ids = np.full(length, -1, np.int32)
     call_positions = np.full(length, -1, np.int32)
     names: list[str] = []
-    end = 0
-    for call, is_trained in chain:
-        start = end + len(call.context_ids)
-        end = start + len(call.token_ids)
-        if not is_trained:
-            continue
-        loss_mask[start:end] = 1
-        logprobs[start:end] = call.logprobs
-        for span in call.weight_versions:
-            versions[start + span.start : start + span.end] = span.version
-        call_ids[start:end] = len(names)
-        call_positions[start:end] = np.arange(end - start)
-        names.append(call.call_id)
+    first = 0
+    for part in parts:
+        call = part.call
+        first += len(call.context_ids)
+        trained = slice(first + part.start, first + part.end)
+        if part.start < part.end:
+            loss_mask[trained] = 1
+            logprobs[trained] = call.logprobs[part.start : part.end]
+            versions[trained] = _versions(call)[part.start : part.end]
+            call_ids[trained] = len(names)
+            call_positions[trained] = np.arange(part.start, part.end)
+            names.append(call.call_id)
+        first += part.end
+    routes = [_routes(part) for part in parts]
     return Segment(
         token_ids=token_ids,
         loss_mask=loss_mask,
@@ -87,11 +113,26 @@ def _build(chain: Sequence[tuple[Generation, bool]]) -> Segment:
         call_ids=call_ids,
         call_positions=call_positions,
         calls=tuple(names),
-        routes=_routes(calls),
-        routes_recorded=sum(call.routes_recorded for call in calls),
+        routes=_joined([rows for rows, _ in routes]),
+        routes_recorded=sum(recorded for _, recorded in routes),
     )
 
 
-def _routes(calls: Sequence[Generation]) -> NDArray[np.uint8] | None:
-    rows = [call.routes for call in calls if call.routes is not None]
+def _versions(call: Generation) -> NDArray[np.int32]:
+    """``[T]`` the weight version of every sampled token."""
+    spans = call.weight_versions
+    return np.repeat([span.version for span in spans], [span.end - span.start for span in spans]).astype(np.int32)
+
+
+def _routes(part: _Part) -> tuple[NDArray[np.uint8] | None, int]:
+    """The rows of a call in a segment, and how many of them were recorded: at least, where the call is cut."""
+    rows, recorded = part.call.routes, part.call.routes_recorded
+    if rows is None:
+        return None, recorded
+    dropped = len(part.call.token_ids) - part.end
+    return rows[: len(rows) - dropped], max(0, recorded - dropped)
+
+
+def _joined(pieces: Sequence[NDArray[np.uint8] | None]) -> NDArray[np.uint8] | None:
+    rows = [each for each in pieces if each is not None]
     return np.concatenate(rows) if rows else None

@@ -16,10 +16,12 @@ from lego_rl.engine.token_ids import TokenIds
 from lego_rl.errors import CaptureError
 from lego_rl.gateway.accounting import trajectory_of
 from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.call import Call, Request
 from lego_rl.gateway.dialects.base import Answer
 from lego_rl.gateway.exchange import Exchange
 from lego_rl.gateway.ledger import Ledger
 from lego_rl.gateway.placing import placing
+from lego_rl.gateway.position import Position
 from lego_rl.gateway.recording import record
 from lego_rl.gateway.settings import DEFAULT_CAPTURE, CaptureSettings
 from lego_rl.gateway.spool import TEMPORARY, RouteSpool
@@ -27,7 +29,7 @@ from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import ToolCallParser
 from lego_rl.gateway.tool_calls.text import TextParser
 from lego_rl.gateway.trajectory import Trajectory
-from lego_rl.gateway.tree import Call, Position, Request, TokenTree
+from lego_rl.gateway.tree import TokenTree
 from lego_rl.gateway.turn import read_turn
 from lego_rl.messages import Message
 
@@ -102,7 +104,7 @@ class Session:
         self._seed = seed
         self._capture = capture
         self._placing = placing(capture, template)
-        self._tree = TokenTree()
+        self._tree = TokenTree(template.decode)
         self._spool = RouteSpool(spool)
         self._flights: dict[Call, Exchange] = {}
         self._asked: Counter[bytes] = Counter()

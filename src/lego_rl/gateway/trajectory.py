@@ -17,9 +17,9 @@ type CallRole = Literal["main", "subagent", "compaction", "title"]
 """What a model call was for."""
 
 type Fate = Literal["delivered", "superseded", "abandoned"]
-"""Delivered: a later request echoes it, or it is the last and its response was fully written. Superseded: the harness
-went on with another call for the same request (the newest, unless a later request echoes an older one). Abandoned: the
-client was gone before the response was fully written."""
+"""Delivered: a later request echoes it, if only its beginning, or it is the last and its response was fully written.
+Superseded: the harness went on with another call for the same request (the newest, unless a later request echoes an
+older one). Abandoned: the client was gone before the response was fully written."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Generation:
     Attributes:
         call_id: The engine's.
         parent: Index in `Trajectory.generations` of the call whose answer this one continues; ``None`` at a start.
-        context_ids: ``[C]`` int32 prompt ids after the parent's prompt and answer.
+        context_ids: ``[C]`` int32 prompt ids after the parent's prompt and answer, or what is kept of it.
         token_ids: ``[T]`` int32 sampled ids, a stop token included.
         logprobs: ``[T]`` float32, as the engine recorded them.
         finish_reason: Why sampling ended.
@@ -48,6 +48,8 @@ class Generation:
             the parent's last token to the one before this call's last. ``None`` for a dense model, and where the call
             is in no segment.
         routes_recorded: Rows of `routes` that an engine call recorded.
+        kept: Sampled ids of the parent that the prompt holds, where the harness echoed a prefix; ``None``: all.
+        cut: Sampled ids that were delivered, where only a prefix was; ``None``: all, if delivered.
     """
 
     call_id: str
@@ -65,6 +67,15 @@ class Generation:
     excluded: str | None = None
     routes: NDArray[np.uint8] | None = None
     routes_recorded: int = 0
+    kept: int | None = None
+    cut: int | None = None
+
+    @property
+    def delivered_tokens(self) -> int:
+        """Sampled tokens that the harness got."""
+        if self.fate != "delivered":
+            return 0
+        return len(self.token_ids) if self.cut is None else self.cut
 
     @property
     def trains(self) -> bool:
@@ -114,10 +125,11 @@ class Accounting:
     Attributes:
         calls: Model calls that the engine answered.
         sampled_tokens: Tokens sampled over all calls.
-        delivered_tokens: Tokens of delivered calls.
+        delivered_tokens: Tokens of delivered calls, of a prefix where no more was delivered.
         trainable_tokens: Tokens with mask 1 in some segment.
         excluded: Why sampled tokens are not trainable: reason → tokens. Sums to sampled - trainable.
-        tool_parse_faults: Calls in which a tool call could not be parsed.
+        tool_parse_faults: Calls in which a tool call could not be parsed, though the policy ended its answer.
+        truncated: Calls that the token limit ended.
         tool_calls: Calls in which one could.
         budget_hit: Which budget ended the session, if one did; not one after which the policy answered again.
         refused: Requests that were answered without a model call: reason → requests.
@@ -129,6 +141,7 @@ class Accounting:
     trainable_tokens: int = 0
     excluded: dict[str, int] = field(default_factory=dict)
     tool_parse_faults: int = 0
+    truncated: int = 0
     tool_calls: int = 0
     budget_hit: str | None = None
     refused: dict[str, int] = field(default_factory=dict)
@@ -161,10 +174,10 @@ class Trajectory:
 
     def prompt_ids(self, index: int) -> NDArray[np.int32]:
         """``[P]`` int32 the whole prompt of generation `index`, exactly as the engine was given it."""
-        pieces = [self.generations[index].context_ids]
-        parent = self.generations[index].parent
-        while parent is not None:
-            call = self.generations[parent]
-            pieces += [call.token_ids, call.context_ids]
-            parent = call.parent
+        call = self.generations[index]
+        pieces = [call.context_ids]
+        while call.parent is not None:
+            parent = self.generations[call.parent]
+            pieces += [parent.token_ids[: call.kept], parent.context_ids]
+            call = parent
         return np.concatenate(pieces[::-1])

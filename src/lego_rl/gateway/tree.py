@@ -1,196 +1,34 @@
 """The token tree of one trial: what was sampled, after what.
 
-Invariant: a node is one model call. Its prompt is its parent's prompt and sampled ids, verbatim, plus `context_ids`.
-Answered nodes are only ever added: a request that does not continue a recorded answer starts a new branch.
-
-Requests are matched by messages, tokens are never compared. Everything is stored as the difference to the parent, so a
-trial costs memory in proportion to its tokens, however often its history was sent.
+Invariant: a node is one model call (`Call`). Answered nodes are only ever added: a request that does not continue a
+recorded answer, or a prefix of one, starts a new branch. Requests are matched by messages, tokens are never compared.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lego_rl.engine.token_ids import TokenIds
-from lego_rl.errors import CaptureError
-from lego_rl.gateway.matching import same_message
+from lego_rl.gateway.broken_off import Decode, is_prefix, tokens_of_prefix
+from lego_rl.gateway.call import Call, Request
+from lego_rl.gateway.matching import same_message, same_messages
+from lego_rl.gateway.position import Position
 from lego_rl.gateway.recording import Recording
-from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.turn import Turn
-from lego_rl.messages import Json, Message, Tool
-
-_ITEM_CHARACTERS = 64
-"""What a message, a call or a tool costs to render, in characters, however empty it is."""
-
-
-type ToolChoice = Literal["auto", "required", "none"]
-"""What a harness allows: calls, or text only. ``required`` is taken note of and not enforced: nothing is ever forced on
-the policy, for what is trained on has to be what it would have sampled."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a call is asked with, whatever the dialect.
-
-    Attributes:
-        messages: The whole conversation.
-        tools: Tools offered.
-        lane: Who asks, where the harness says so (an agent's id); equal requests of two lanes are not retries.
-        tool_choice: Whether calls are allowed. It changes no prompt, only how the answer is read.
-    """
-
-    messages: tuple[Message, ...]
-    tools: tuple[Tool, ...]
-    lane: str = ""
-    tool_choice: ToolChoice = "auto"
-
-    @property
-    def least_tokens(self) -> int:
-        """Tokens that its prompt has at the very least: one a message, but for system messages, which may be joined."""
-        return sum(message.role != "system" for message in self.messages)
-
-
-@dataclass(eq=False)
-class Call:
-    """A node: one model call, begun or answered.
-
-    Attributes:
-        index: Order of the start.
-        parent: The call whose answer this one continues.
-        request: Tools and lane it was asked with; its messages are only the ones after the parent's answer.
-        context_ids: ``[C]`` int32 prompt ids after the parent's sampled ids.
-        prompt_length: Length of the whole prompt.
-        recording: What was sampled; ``None`` while the engine works.
-        turn: The answer as the harness gets it; ``None`` until it is read.
-        written: Whether the response was fully written.
-        echoed: Whether a later request held the answer.
-        reused: Calls whose answers are part of `context_ids`.
-        digests: Of the rendered blocks of `context_ids`, where requests are placed by them.
-        children: Calls that continue this one.
-    """
-
-    index: int
-    parent: "Call | None"
-    request: Request
-    context_ids: NDArray[np.int32]
-    prompt_length: int
-    recording: Recording | None = None
-    turn: Turn | None = None
-    written: bool = False
-    echoed: bool = False
-    reused: "tuple[Call, ...]" = ()
-    digests: tuple[bytes, ...] = ()
-    children: "list[Call]" = field(default_factory=list)
-
-    def chain(self) -> "list[Call]":
-        """The calls from the root to this one."""
-        calls: list[Call] = []
-        call: Call | None = self
-        while call is not None:
-            calls.append(call)
-            call = call.parent
-        return calls[::-1]
-
-    def answered(self) -> Recording:
-        """What was sampled.
-
-        Raises:
-            CaptureError: The engine has not answered.
-        """
-        if self.recording is None:
-            raise CaptureError(
-                f"model call {self.index} was never answered", "only answered calls belong in a trajectory"
-            )
-        return self.recording
-
-    def answers_like(self, other: "Call", request: Request) -> bool:
-        """Whether both said the same, reasoning included."""
-        return self is other or (
-            self.turn is not None
-            and other.turn is not None
-            and self.turn.thought == other.turn.thought
-            and same_message(self.turn.message, other.turn.message, request.tools)
-        )
-
-    @property
-    def length(self) -> int:
-        """Tokens of prompt and answer."""
-        return self.prompt_length + (len(self.recording.token_ids) if self.recording else 0)
-
-    def prompt_ids(self) -> TokenIds:
-        """``[P]`` the whole prompt."""
-        pieces: list[NDArray[np.int32]] = []
-        for call in self.chain():
-            pieces.append(call.context_ids)
-            if call is not self and call.recording:
-                pieces.append(call.recording.token_ids)
-        return TokenIds(np.concatenate(pieces))
-
-
-@dataclass(frozen=True)
-class Position:
-    """Where a request stands in the tree.
-
-    Attributes:
-        parent: The last call whose answer it echoes.
-        request: Tools, lane and the messages after that answer.
-        reused: Calls whose answers are among these messages, though not in this branch.
-        blocks: The messages before, between and after the answers of `reused`.
-        digests: Of the same blocks rendered, where requests are placed by them.
-    """
-
-    parent: Call | None
-    request: Request
-    reused: tuple[Call, ...]
-    blocks: tuple[tuple[Message, ...], ...]
-    digests: tuple[bytes, ...] = ()
-
-    @property
-    def known(self) -> int:
-        """Tokens of the prompt that the tree holds already."""
-        return self.parent.length if self.parent else 0
-
-    @property
-    def new_characters(self) -> int:
-        """Characters that have to be rendered; a measure of the work, no more."""
-        tools = self.request.tools if self.parent is None else ()
-        return sum(map(_message_size, self.request.messages)) + sum(
-            _ITEM_CHARACTERS + len(tool.description) + _size(tool.parameters) for tool in tools
-        )
-
-    def asked_by(self, call: Call) -> bool:
-        """Whether `call` is of the very same request."""
-        return call.parent is self.parent and call.digests == self.digests and _same_request(call.request, self.request)
-
-    def render(self, template: ChatTemplate) -> NDArray[np.int32]:
-        """``[C]`` int32 prompt ids after the parent's answer. Reads nothing that changes, so any thread may do it.
-
-        Raises:
-            TemplateError: The template refuses the conversation.
-        """
-        ids: list[int] = []
-        after = None if self.parent is None else int(self.parent.answered().token_ids[-1])
-        for block, sampled in zip(self.blocks, (*self.reused, None), strict=True):
-            ids += self._render(template, block, after)
-            if sampled is not None:
-                ids += sampled.answered().token_ids.tolist()
-                after = ids[-1]
-        return np.array(ids, np.int32)
-
-    def _render(self, template: ChatTemplate, block: Sequence[Message], after: int | None) -> list[int]:
-        if after is None:
-            return template.opening(block, self.request.tools)
-        return template.continuation(block, after=after)
+from lego_rl.messages import Message, Tool
 
 
 class TokenTree:
-    """All calls of one trial."""
+    """All calls of one trial.
 
-    def __init__(self) -> None:
+    Args:
+        decode: Of the policy's tokenizer.
+    """
+
+    def __init__(self, decode: Decode) -> None:
+        self._decode = decode
         self._roots: list[Call] = []
         self._by_anchor: defaultdict[_Anchor, list[Call]] = defaultdict(list)
         self.begun = 0
@@ -200,39 +38,43 @@ class TokenTree:
 
     def locate(self, request: Request) -> Position:
         """Find what a request continues."""
-        parent, used = self._longest_match(request)
+        parent, kept, used = self._longest_match(request)
         rest = replace(request, messages=request.messages[used:])
+        is_prefix = parent is not None and kept < parent.count
         blocks: list[list[Message]] = [[]]
         reused: list[Call] = []
-        for message in rest.messages:
+        for message in rest.messages[is_prefix:]:
             call = self._sampled(message, request.tools) if message.role == "assistant" else None
             if call is None:
                 blocks[-1].append(message)
             else:
                 reused.append(call)
                 blocks.append([])
-        return Position(parent, rest, tuple(reused), tuple(map(tuple, blocks)))
+        return Position(parent, kept, rest, tuple(reused), tuple(map(tuple, blocks)))
 
     def echo(self, position: Position) -> None:
         """Note whose answers a request holds, whether or not it will be answered itself."""
-        for call in (*(position.parent.chain() if position.parent else ()), *position.reused):
-            call.echoed = True
+        if position.parent is not None:
+            chain = position.parent.chain()
+            for call, kept in zip(chain, (*(each.kept for each in chain[1:]), position.kept), strict=True):
+                call.echoed = max(call.echoed, kept)
+        for call in position.reused:
+            call.echoed = call.count
 
     def begin(self, position: Position, context_ids: NDArray[np.int32]) -> Call:
         """Add the call of a request; `finish` and `read`, or `discard`, have to follow."""
-        parent = position.parent
-        prompt_length = (parent.length if parent else 0) + len(context_ids)
         call = Call(
             self.begun,
-            parent,
+            position.parent,
             position.request,
+            position.kept,
             context_ids,
-            prompt_length,
+            position.known + len(context_ids),
             reused=position.reused,
             digests=position.digests,
         )
         self.begun += 1
-        self.siblings(parent).append(call)
+        self.siblings(call.parent).append(call)
         return call
 
     def finish(self, call: Call, recording: Recording) -> None:
@@ -261,7 +103,10 @@ class TokenTree:
         return [
             other
             for other in self.siblings(call.parent)
-            if other is not call and other.digests == call.digests and _same_request(other.request, call.request)
+            if other is not call
+            and other.kept == call.kept
+            and other.digests == call.digests
+            and call.request.is_again(other.request)
         ]
 
     @property
@@ -282,18 +127,32 @@ class TokenTree:
         }
         return {at: call for at, call in found.items() if call is not None}
 
-    def _longest_match(self, request: Request) -> tuple[Call | None, int]:
+    def _longest_match(self, request: Request) -> tuple[Call | None, int, int]:
+        """The last call of a branch that the request continues, its ids that are kept, and the messages used up."""
         parent: Call | None = None
-        used = 0
+        kept = used = 0
         while True:
             # The newest first: of equal answers to equal requests, the last is the one that the harness got.
-            for call in reversed(self.siblings(parent)):
-                end = used + len(call.request.messages)
-                if _continues(call, request, used, end):
-                    parent, used = call, end + 1
+            asked = [
+                (call, used + len(call.request.messages))
+                for call in reversed(self.siblings(parent))
+                if call.kept == kept and _is_asked(call, request, used)
+            ]
+            whole = next(((call, end) for call, end in asked if _answers(call, request, end)), None)
+            if whole is not None:
+                parent, kept, used = whole[0], whole[0].count, whole[1] + 1
+                continue
+            for call, end in asked:
+                if tokens := self._tokens_of_prefix(call, request.messages[end]):
+                    parent, kept, used = call, tokens, end
                     break
             else:
-                return parent, used
+                return parent, kept, used
+
+    def _tokens_of_prefix(self, call: Call, sent: Message) -> int:
+        if call.turn is None or not is_prefix(call.turn, sent):
+            return 0
+        return tokens_of_prefix(call.answered().token_ids, call.turn, sent, self._decode)
 
     def _sampled(self, message: Message, tools: Sequence[Tool]) -> Call | None:
         """The call of any branch that sampled this turn: as context, it keeps the ids it was sampled with."""
@@ -301,24 +160,6 @@ class TokenTree:
             if call.turn and same_message(call.turn.message, message, tools):
                 return call
         return None
-
-
-def _message_size(message: Message) -> int:
-    arguments = sum(_ITEM_CHARACTERS + _size(call.arguments) for call in message.tool_calls)
-    return _ITEM_CHARACTERS + len(message.content) + len(message.reasoning or "") + arguments
-
-
-def _size(value: Json | Mapping[str, Json]) -> int:
-    """Characters of a JSON value, roughly."""
-    match value:
-        case str():
-            return len(value) + 1
-        case list():
-            return 1 + sum(map(_size, value))
-        case Mapping():
-            return 1 + sum(len(key) + _size(inner) for key, inner in value.items())
-        case _:
-            return 1
 
 
 type _Anchor = tuple[str, ...]
@@ -341,26 +182,16 @@ def _anchors_of(turn: Message) -> Iterable[_Anchor]:
     return {_anchor(turn), _anchor(replace(turn, reasoning=None))}
 
 
-def _continues(call: Call, request: Request, start: int, end: int) -> bool:
-    """Whether the request holds the call's own messages at ``[start, end)`` and its answer at ``end``."""
-    if (
-        call.turn is None
-        or end >= len(request.messages)
-        or (call.parent is None and call.request.tools != request.tools)
-    ):
+def _is_asked(call: Call, request: Request, start: int) -> bool:
+    """Whether the request holds the call's own messages from `start` on, and something after them."""
+    end = start + len(call.request.messages)
+    if call.turn is None or end >= len(request.messages):
         return False
-    return same_message(call.turn.message, request.messages[end], request.tools) and _same_messages(
-        call.request.messages, request.messages[start:end], request.tools
-    )
+    if call.parent is None and call.request.tools != request.tools:
+        return False
+    return same_messages(call.request.messages, request.messages[start:end], request.tools)
 
 
-def _same_request(known: Request, sent: Request) -> bool:
-    return (
-        (known.lane, known.tool_choice) == (sent.lane, sent.tool_choice)
-        and known.tools == sent.tools
-        and _same_messages(known.messages, sent.messages, sent.tools)
-    )
-
-
-def _same_messages(known: Sequence[Message], sent: Sequence[Message], tools: Sequence[Tool]) -> bool:
-    return len(known) == len(sent) and all(same_message(a, b, tools) for a, b in zip(known, sent, strict=True))
+def _answers(call: Call, request: Request, at: int) -> bool:
+    """Whether the request holds the whole of the call's answer at `at`."""
+    return call.turn is not None and same_message(call.turn.message, request.messages[at], request.tools)

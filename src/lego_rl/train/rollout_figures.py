@@ -30,6 +30,7 @@ def rollout_figures(records: Sequence[TrialRecord]) -> dict[str, float | None]:
         "rollout/delivered_fraction": trainable / sampled if sampled else None,
         "rollout/tool_calls": sum(account.tool_calls for account in accounts),
         "rollout/tool_parse_faults": sum(account.tool_parse_faults for account in accounts),
+        "rollout/truncated": sum(account.truncated for account in accounts),
         "rollout/tries": sum(record.tries for record in records),
         **{f"ended/{row}": count for row, count in sorted(ended.items())},
         "seconds/setup": fmean(record.seconds.setup for record in records),

@@ -1,6 +1,6 @@
 """The capture laws, checked against what the engine was given and returned."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,7 +14,11 @@ from lego_rl.gateway.trajectory import Segment, Trajectory
 
 
 def check_laws(
-    trajectory: Trajectory, samples: Sequence[Sample], delivered: set[str], trains: set[str] | None = None
+    trajectory: Trajectory,
+    samples: Sequence[Sample],
+    delivered: set[str],
+    trains: set[str] | None = None,
+    cut: Mapping[str, int] | None = None,
 ) -> None:
     """Laws 1 to 4 and full routes.
 
@@ -23,6 +27,7 @@ def check_laws(
         samples: Every answer of the engine, in the order of the calls' start.
         delivered: Calls whose answer was delivered.
         trains: Those of them that have to be trained; all, if not given.
+        cut: Of the calls of which a prefix was delivered: its tokens.
     """
     trains = delivered if trains is None else trains
     by_call = {sample.call_id: sample for sample in samples}
@@ -30,6 +35,7 @@ def check_laws(
     assert {each.call_id for each in trajectory.generations if each.fate == "delivered"} == delivered
     for index, generation in enumerate(trajectory.generations):
         assert tuple(trajectory.prompt_ids(index)) == by_call[generation.call_id].prompt_ids
+    counts = {sample.call_id: len(sample.token_ids) for sample in samples} | dict(cut or {})
     trained: set[tuple[str, int]] = set()
     for segment in trajectory.segments:
         here = _trained_tokens(segment, by_call)
@@ -39,11 +45,11 @@ def check_laws(
         assert segment.route_coverage == 1.0
         assert segment.routes is not None
         assert np.array_equal(segment.routes, synthetic_routes(segment.token_ids[:-1].tolist(), ROUTES))
-    assert trained == {(call, at) for call in trains for at in range(len(by_call[call].token_ids))}
+    assert trained == {(call, at) for call in trains for at in range(counts[call])}
     accounting = trajectory.accounting
     assert accounting.calls == len(samples)
     assert accounting.sampled_tokens == sum(len(sample.token_ids) for sample in samples)
-    assert accounting.delivered_tokens == sum(len(by_call[call].token_ids) for call in delivered)
+    assert accounting.delivered_tokens == sum(counts[call] for call in delivered)
     assert accounting.trainable_tokens == len(trained)
     assert sum(accounting.excluded.values()) == accounting.sampled_tokens - accounting.trainable_tokens
 

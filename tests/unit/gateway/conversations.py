@@ -15,11 +15,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from lego_rl.engine.protocol import Sample, Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine
 from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.call import Request
 from lego_rl.gateway.exchange import Exchange
 from lego_rl.gateway.session import Session
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.gateway.tool_calls import tool_call_parser
-from lego_rl.gateway.tree import Request
 from lego_rl.messages import Message, ToolCall
 
 
@@ -33,6 +33,8 @@ class Sampled:
     lane: str
     written: bool = False
     echoed: bool = False
+    cut: int | None = None
+    """Tokens that were delivered, where the stream broke off."""
 
 
 @dataclass(repr=False)
@@ -83,7 +85,8 @@ class Conversations(RuleBasedStateMachine):
             each.sample.call_id for index, each in enumerate(self.sampled) if delivered(self.sampled, asked, index)
         }
         trajectory = self.session.close()
-        check_laws(trajectory, samples, expected)
+        cut = {each.sample.call_id: each.cut for each in self.sampled if each.cut is not None}
+        check_laws(trajectory, samples, expected, cut=cut)
         check_round_trip(trajectory)
         if keeps:
             assert len(trajectory.segments) <= len(self.talks) + self.rewrites
@@ -100,7 +103,7 @@ class Conversations(RuleBasedStateMachine):
     # --- asking -------------------------------------------------------------------------------------------------------
 
     def script(self, kind: str) -> None:
-        text = self.unique()
+        text = f"{self.unique()} été 😀 in the file"
         call = call_text("bash", {"command": f"ls {text}", "timeout": 7})
         replies = {
             "text": spell(text),
@@ -109,6 +112,7 @@ class Conversations(RuleBasedStateMachine):
             "think": spell(f"<think>\n{text}?\n</think>\n\n{call}"),
             "only thought": spell(f"<think>\n{text}?\n</think>\n\n"),
             "unknown tool": spell(call_text("nothing", {"text": text})),
+            "think aloud": spell(f"<think>\n{text}?\n</think>\n\n{text}!"),
             "both": spell(f"{text}\n{call}"),
             "two": spell(f"{call}\n{call}"),
             "malformed": spell(f"{text} <tool_call> <function=bash>"),
@@ -184,6 +188,21 @@ class Conversations(RuleBasedStateMachine):
             # What the session saw: the response broke off.
             self.session._tree.calls[-1].written = False
         self.script("call")
+        self.extend(talk, self.runner.run(self.ask(talk)))
+
+    @rule(data=st.data(), kind=st.sampled_from(["text", "odd", "think aloud", "both", "cut"]), goes_on=KINDS)
+    def stream_breaks_off_and_the_harness_keeps_what_it_has(self, data: st.DataObject, kind: str, goes_on: str) -> None:
+        talk = self.pick(data, self.talks)
+        self.script(kind)
+        sampled = self.runner.run(self.ask(talk))
+        self.session._tree.calls[-1].written = sampled.written = False
+        said = sampled.message.content
+        echo = said[: data.draw(st.integers(1, len(said) - (not sampled.message.tool_calls)))].strip()
+        count = whole_tokens(sampled, echo)
+        if count:
+            sampled.echoed, sampled.cut = True, count
+        talk.messages += [Message("assistant", echo), user(f"You were cut off. {self.unique()}")]
+        self.script(goes_on)
         self.extend(talk, self.runner.run(self.ask(talk)))
 
     @rule(data=st.data(), kind=st.sampled_from(["malformed", "text", "only thought"]))
@@ -291,6 +310,16 @@ class Conversations(RuleBasedStateMachine):
                 del answers[index]
         self.rewrites += 1
         talk.messages, talk.answers = messages, answers
+
+
+def whole_tokens(sampled: Sampled, echo: str) -> int:
+    """Sampled tokens of an answer whose text is all in an echo of its beginning, found the slow way."""
+    ids = sampled.sample.token_ids
+    text = chat_template().decode(ids)
+    before = text.partition("</think>")[0] + "</think>" if "</think>" in text else ""
+    margin = len(text) - len(before) - len(text[len(before) :].lstrip())
+    seen = text[: len(before) + margin + len(echo)]
+    return max(count for count in range(len(ids)) if seen.startswith(chat_template().decode(ids[:count])))
 
 
 def written_again(call: ToolCall) -> ToolCall:

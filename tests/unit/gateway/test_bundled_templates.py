@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from lego_rl.engine.protocol import Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine
 from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.call import Request
 from lego_rl.gateway.session import Session
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.gateway.tool_calls.probe import check_parser
-from lego_rl.gateway.tree import Request
 from lego_rl.messages import Message, ToolCall
 
 _TRL = files("trl") / "chat_templates"

@@ -212,3 +212,42 @@ async def test_other_tools_are_another_prompt(wire: Wire, capture: CaptureSettin
         answer = await at.ask(wire, messages, [BASH, replace(BASH, name="other")])
         assert answer.tool_calls
         await finish(at, engine, segments=2)
+
+
+async def test_a_stream_that_breaks_off_of_which_the_harness_keeps_the_text(
+    wire: Wire, capture: CaptureSettings
+) -> None:
+    said = f"I look at the file.\n{CALLS[0]}"
+    async with served(engine := tape([spell_oddly(said), *CALLS]), capture=capture) as at:
+        await at.ask(wire, START)
+        at.session._tree.calls[0].written = False  # what the session sees where the response breaks off
+        await turns(at, wire, [*START, Message("assistant", "I look at"), user("You were cut off. Go on.")], 2)
+        trajectory = await at.close()
+    first = trajectory.generations[0]
+    assert first.fate == "delivered"
+    assert first.cut == len("I look at")
+    delivered = {sample.call_id for sample in engine.samples}
+    check_laws(trajectory, engine.samples, delivered, cut={first.call_id: len("I look at")})
+    check_round_trip(trajectory)
+    assert trajectory.accounting.excluded == {"cut": len(engine.samples[0].token_ids) - len("I look at")}
+    if capture.reasoning == "keep":  # what the policy said stays in its context, as it was sampled
+        (segment,) = trajectory.segments
+        prompt = len(engine.samples[0].prompt_ids)
+        assert segment.token_ids[prompt:][: len("I look at") + 1].tolist() == [
+            *spell_oddly("I look at")[:-1],
+            chat_template().end_of_turn,
+        ]
+        assert Message("assistant", "I look at") in trajectory.conversations[0]
+    else:  # a plain server would have read the text: the turn is context, and the policy's own is a segment of its own
+        assert len(trajectory.segments) == 2
+
+
+async def test_a_call_cleared_from_a_turn_leaves_the_text_as_it_was_sampled(
+    wire: Wire, capture: CaptureSettings
+) -> None:
+    said = [f"I look {index}.\n{call}" for index, call in enumerate(CALLS)]
+    async with served(engine := tape(map(spell_oddly, said)), capture=capture) as at:
+        messages = await turns(at, wire, START, 2)
+        cleared = [replace(m, tool_calls=()) if m is messages[len(START)] else m for m in messages]
+        await turns(at, wire, [m for m in cleared if m.role != "tool"], 1)
+        await finish(at, engine, segments=2)

@@ -69,7 +69,7 @@ async def test_more_messages_than_tokens_are_an_overflow_before_anything_is_rend
         seed=None,
         capture=CaptureSettings.model_validate({"reasoning": reasoning}),
     )
-    session._tree = Unused()
+    session._tree = Unused(chat_template().decode)
     messages = (Message("system", "s"), *([user("")] * 501))
     with pytest.raises(ContextOverflow, match="501 tokens > 500"):
         await session.admit(Request(messages, ()))

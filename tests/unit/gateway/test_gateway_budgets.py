@@ -64,6 +64,15 @@ async def test_the_output_budget_cuts_an_answer_and_the_context_budget_caps_it(w
         assert engine.samplings[0].max_tokens == 3
 
 
+async def test_a_call_that_the_output_budget_cuts_is_no_fault_of_parsing() -> None:
+    async with served(tape([CALL, "<tool_call>\nnothing"]), Budget(output_tokens=10)) as at:
+        for _ in range(2):
+            await at.post(AnthropicWire(), AnthropicWire().body(START, ()))
+        accounting = (await at.close()).accounting
+    assert (accounting.truncated, accounting.tool_calls) == (1, 0)
+    assert accounting.tool_parse_faults == 1
+
+
 @every_wire
 async def test_sampling_is_the_gateways(wire: Wire) -> None:
     async with served(engine := tape([CALL]), Budget(output_tokens=77), seed=3) as at:

@@ -8,8 +8,8 @@ from gateway_kit import START, GatedEngine
 from wires import AnthropicWire, Wire, every_wire, served, streamed
 
 from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.call import Request
 from lego_rl.gateway.trajectory import Accounting
-from lego_rl.gateway.tree import Request
 
 
 async def let_tasks_end() -> None:

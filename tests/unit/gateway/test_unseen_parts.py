@@ -7,7 +7,7 @@ from capture_oracle import check_round_trip
 from gateway_kit import BASH, CALL, START, Tape, chat_template, tape, user
 from wires import Served, Wire, every_wire, served
 
-from lego_rl.gateway.tree import Request
+from lego_rl.gateway.call import Request
 from lego_rl.messages import Json, Message
 
 IMAGES: dict[str, Json] = {

@@ -24,7 +24,9 @@ def test_a_batch() -> None:
             record(
                 1,
                 Ended.FINISHED,
-                Accounting(calls=4, sampled_tokens=80, trainable_tokens=80, tool_calls=3, tool_parse_faults=1),
+                Accounting(
+                    calls=4, sampled_tokens=80, trainable_tokens=80, tool_calls=3, tool_parse_faults=1, truncated=2
+                ),
                 PhaseSeconds(0.1, 3.0, 0.5, 4.0, EngineSeconds(0.5, 0.5, 1.0)),
             ),
             record(
@@ -38,7 +40,7 @@ def test_a_batch() -> None:
     assert figures == pytest.approx({
         "rollout/trials": 2, "rollout/solved": 1, "rollout/counted": 1, "rollout/solve_rate": 1.0, "rollout/calls": 3.0,
         "rollout/sampled_tokens": 100, "rollout/delivered_fraction": 0.9, "rollout/tool_calls": 3,
-        "rollout/tool_parse_faults": 1,
+        "rollout/tool_parse_faults": 1, "rollout/truncated": 2,
         "rollout/tries": 4, f"ended/{Ended.FINISHED.value}": 1, f"ended/{Ended.SANDBOX_START.value}": 1,
         "seconds/setup": 0.2, "seconds/harness": 1.0, "seconds/engine": 1.0, "seconds/grading": 0.25,
         "seconds/trial": 3.0,

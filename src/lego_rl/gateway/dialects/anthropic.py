@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from lego_rl.gateway.body import once
+from lego_rl.gateway.call import Request, ToolChoice
 from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Counting, Failure, Problem
 from lego_rl.gateway.dialects.fields import (
     as_flag,
@@ -24,7 +25,6 @@ from lego_rl.gateway.dialects.fields import (
 )
 from lego_rl.gateway.dialects.parts import said, said_in
 from lego_rl.gateway.dialects.tools import named_choice
-from lego_rl.gateway.tree import Request, ToolChoice
 from lego_rl.messages import Json, Message, Tool, ToolCall
 
 _BILLING = "x-anthropic-billing-header:"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from lego_rl.gateway.tree import Request
+from lego_rl.gateway.call import Request
 from lego_rl.messages import Json, Message
 
 type Problem = Literal["bad_request", "too_large", "context", "overloaded", "internal"]

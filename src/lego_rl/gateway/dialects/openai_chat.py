@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from lego_rl.gateway.body import once
+from lego_rl.gateway.call import Request
 from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Counting, Failure, Problem, ToolForm
 from lego_rl.gateway.dialects.fields import (
     as_flag,
@@ -27,7 +28,6 @@ from lego_rl.gateway.dialects.tools import (
     free_form_tool,
     openai_choice,
 )
-from lego_rl.gateway.tree import Request
 from lego_rl.messages import Json, Message, Tool, ToolCall
 
 

@@ -10,13 +10,13 @@ nothing of it is lost and the harness refuses it in its own words. Thinking trav
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
+from lego_rl.gateway.call import Request
 from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Counting, Failure, Problem
 from lego_rl.gateway.dialects.fields import as_flag, as_object, as_text
 from lego_rl.gateway.dialects.openai_errors import openai_failure
 from lego_rl.gateway.dialects.responses_input import Offered, read_input
 from lego_rl.gateway.dialects.responses_output import Event, is_incomplete, item_events, output_items
 from lego_rl.gateway.dialects.tools import openai_choice
-from lego_rl.gateway.tree import Request
 from lego_rl.messages import Json
 
 _REPEATED = ("instructions", "metadata", "parallel_tool_calls", "reasoning", "text", "tool_choice")

@@ -1,0 +1,141 @@
+"""A model call: what it was asked with, after which other one, and what became of it.
+
+Invariant: a call's prompt is its parent's prompt, the first `kept` of its parent's sampled ids, verbatim, and
+`context_ids`. So a trial costs memory in proportion to its tokens, however often its history was sent.
+"""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lego_rl.engine.token_ids import TokenIds
+from lego_rl.errors import CaptureError
+from lego_rl.gateway.matching import same_message, same_messages
+from lego_rl.gateway.recording import Recording
+from lego_rl.gateway.turn import Turn
+from lego_rl.messages import Message, Tool
+
+type ToolChoice = Literal["auto", "required", "none"]
+"""What a harness allows: calls, or text only. ``required`` is taken note of and not enforced: nothing is ever forced on
+the policy, for what is trained on has to be what it would have sampled."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a call is asked with, whatever the dialect.
+
+    Attributes:
+        messages: The whole conversation.
+        tools: Tools offered.
+        lane: Who asks, where the harness says so (an agent's id); equal requests of two lanes are not retries.
+        tool_choice: Whether calls are allowed. It changes no prompt, only how the answer is read.
+    """
+
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...]
+    lane: str = ""
+    tool_choice: ToolChoice = "auto"
+
+    def is_again(self, known: "Request") -> bool:
+        """Whether this is `known` again, but for what is cosmetic."""
+        return (
+            (known.lane, known.tool_choice) == (self.lane, self.tool_choice)
+            and known.tools == self.tools
+            and same_messages(known.messages, self.messages, self.tools)
+        )
+
+    @property
+    def least_tokens(self) -> int:
+        """Tokens that its prompt has at the very least: one a message, but for system messages, which may be joined."""
+        return sum(message.role != "system" for message in self.messages)
+
+
+@dataclass(eq=False)
+class Call:
+    """A node: one model call, begun or answered.
+
+    Attributes:
+        index: Order of the start.
+        parent: The call whose answer this one continues.
+        request: Tools and lane it was asked with; its messages are only the ones after the parent's answer, the first
+            of them what the harness left of that answer where it echoed no more than a prefix.
+        kept: Sampled ids of the parent that the prompt holds: all, but where the harness echoed a prefix.
+        context_ids: ``[C]`` int32 prompt ids after those.
+        prompt_length: Length of the whole prompt.
+        recording: What was sampled; ``None`` while the engine works.
+        turn: The answer as the harness gets it; ``None`` until it is read.
+        written: Whether the response was fully written.
+        echoed: Sampled ids that a later request held: none, all, or those of a prefix.
+        reused: Calls whose answers are part of `context_ids`.
+        digests: Of the rendered blocks of `context_ids`, where requests are placed by them.
+        children: Calls that continue this one.
+    """
+
+    index: int
+    parent: "Call | None"
+    request: Request
+    kept: int
+    context_ids: NDArray[np.int32]
+    prompt_length: int
+    recording: Recording | None = None
+    turn: Turn | None = None
+    written: bool = False
+    echoed: int = 0
+    reused: "tuple[Call, ...]" = ()
+    digests: tuple[bytes, ...] = ()
+    children: "list[Call]" = field(default_factory=list)
+
+    def chain(self) -> "list[Call]":
+        """The calls from the root to this one."""
+        calls: list[Call] = []
+        call: Call | None = self
+        while call is not None:
+            calls.append(call)
+            call = call.parent
+        return calls[::-1]
+
+    def answered(self) -> Recording:
+        """What was sampled.
+
+        Raises:
+            CaptureError: The engine has not answered.
+        """
+        if self.recording is None:
+            raise CaptureError(
+                f"model call {self.index} was never answered", "only answered calls belong in a trajectory"
+            )
+        return self.recording
+
+    def answers_like(self, other: "Call", request: Request) -> bool:
+        """Whether both said the same, reasoning included."""
+        return self is other or (
+            self.turn is not None
+            and other.turn is not None
+            and self.turn.thought == other.turn.thought
+            and same_message(self.turn.message, other.turn.message, request.tools)
+        )
+
+    @property
+    def count(self) -> int:
+        """Sampled tokens.
+
+        Raises:
+            CaptureError: The engine has not answered.
+        """
+        return len(self.answered().token_ids)
+
+    @property
+    def start(self) -> int:
+        """Position of the first of `context_ids` in the prompt."""
+        return self.prompt_length - len(self.context_ids)
+
+    def prompt_ids(self) -> TokenIds:
+        """``[P]`` the whole prompt."""
+        chain = self.chain()
+        pieces = [chain[0].context_ids]
+        for call, following in pairwise(chain):
+            pieces += [call.answered().token_ids[: following.kept], following.context_ids]
+        return TokenIds(np.concatenate(pieces))

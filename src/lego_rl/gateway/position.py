@@ -1,0 +1,100 @@
+"""Where a request stands in the token tree, and what has to be rendered of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lego_rl.gateway.call import Call, Request
+from lego_rl.gateway.template import ChatTemplate
+from lego_rl.messages import Json, Message
+
+_ITEM_CHARACTERS = 64
+"""What a message, a call or a tool costs to render, in characters, however empty it is."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a request stands in the tree.
+
+    Attributes:
+        parent: The last call whose answer it echoes.
+        kept: Sampled ids of that answer that it holds: all, but where the harness echoed a prefix.
+        request: Tools, lane and the messages after that answer, or from the echo of its prefix on.
+        reused: Calls whose answers are among these messages, though not in this branch.
+        blocks: The messages before, between and after the answers of `reused`.
+        digests: Of the same blocks rendered, where requests are placed by them.
+    """
+
+    parent: Call | None
+    kept: int
+    request: Request
+    reused: tuple[Call, ...]
+    blocks: tuple[tuple[Message, ...], ...]
+    digests: tuple[bytes, ...] = ()
+
+    @property
+    def known(self) -> int:
+        """Tokens of the prompt that the tree holds already."""
+        return self.parent.prompt_length + self.kept if self.parent else 0
+
+    @property
+    def last_known(self) -> int | None:
+        """Id of the last of these tokens, a sampled one; ``None`` at a start."""
+        return None if self.parent is None else int(self.parent.answered().token_ids[self.kept - 1])
+
+    @property
+    def new_characters(self) -> int:
+        """Characters that have to be rendered; a measure of the work, no more."""
+        tools = self.request.tools if self.parent is None else ()
+        return sum(map(_message_size, self.request.messages)) + sum(
+            _ITEM_CHARACTERS + len(tool.description) + _size(tool.parameters) for tool in tools
+        )
+
+    def asked_by(self, call: Call) -> bool:
+        """Whether `call` is of the very same request."""
+        return (
+            call.parent is self.parent
+            and call.kept == self.kept
+            and call.digests == self.digests
+            and self.request.is_again(call.request)
+        )
+
+    def render(self, template: ChatTemplate) -> NDArray[np.int32]:
+        """``[C]`` int32 prompt ids after the parent's answer. Reads nothing that changes, so any thread may do it.
+
+        Raises:
+            TemplateError: The template refuses the conversation.
+        """
+        ids: list[int] = []
+        after = self.last_known
+        for block, sampled in zip(self.blocks, (*self.reused, None), strict=True):
+            ids += self._render(template, block, after)
+            if sampled is not None:
+                ids += sampled.answered().token_ids.tolist()
+                after = ids[-1]
+        return np.array(ids, np.int32)
+
+    def _render(self, template: ChatTemplate, block: Sequence[Message], after: int | None) -> list[int]:
+        if after is None:
+            return template.opening(block, self.request.tools)
+        return template.continuation(block, after=after)
+
+
+def _message_size(message: Message) -> int:
+    arguments = sum(_ITEM_CHARACTERS + _size(call.arguments) for call in message.tool_calls)
+    return _ITEM_CHARACTERS + len(message.content) + len(message.reasoning or "") + arguments
+
+
+def _size(value: Json | Mapping[str, Json]) -> int:
+    """Characters of a JSON value, roughly."""
+    match value:
+        case str():
+            return len(value) + 1
+        case list():
+            return 1 + sum(map(_size, value))
+        case Mapping():
+            return 1 + sum(len(key) + _size(inner) for key, inner in value.items())
+        case _:
+            return 1
