@@ -1,7 +1,8 @@
 """Argument text to the JSON type that a tool's schema asks for.
 
 A value that is not of the type, or that nests too deep to be written down, stays the text it is: the harness then
-refuses the argument in its own words, which is what the policy should learn from.
+refuses the argument in its own words, which is what the policy should learn from. Where a string is one of the types a
+value is that string, but for the ``null`` of a parameter that can be left out: templates write it so.
 """
 
 from collections.abc import Mapping
@@ -13,6 +14,8 @@ from lego_rl.messages import Json
 def coerce(text: str, schema: Json) -> Json:
     """The value of `text` under the JSON schema of one parameter (``None``, or any other value, if it has none)."""
     types = _types(schema)
+    if "null" in types and text == "null":
+        return None
     if "string" in types or not types:
         return text
     value = _read(text.strip())
