@@ -6,7 +6,7 @@ HARNESSES := claude-code codex mini-swe-agent opencode openhands-sdk qwen-code
 LEGO := .venv/bin/lego-rl
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: setup setup-verl demo test test-integration test-long check bench warm-start clean
+.PHONY: setup setup-verl setup-vllm demo test test-integration test-long check bench warm-start clean
 
 setup:
 	@scripts/setup.sh claude-code
@@ -22,6 +22,10 @@ test: setup
 setup-verl: setup
 	@scripts/setup_verl.sh
 
+# Stock vLLM in an environment of its own, for the test that compares tool-call parsers with it.
+setup-vllm: setup
+	@scripts/setup_vllm.sh
+
 test-integration:
 	@scripts/setup.sh $(HARNESSES)
 	@scripts/setup_verl.sh
@@ -29,7 +33,8 @@ test-integration:
 
 test-long:
 	@scripts/setup.sh $(HARNESSES)
-	$(PYTEST) -s tests/long $(if $(RUNS),--runs $(RUNS))
+	$(if $(VLLM_PYTHON),,@scripts/setup_vllm.sh)
+	$(PYTEST) -s tests/long $(if $(RUNS),--runs $(RUNS)) $(if $(VLLM_PYTHON),--vllm-python $(VLLM_PYTHON))
 
 check: setup
 	.venv/bin/ruff check .
@@ -45,4 +50,4 @@ warm-start:
 	.venv/bin/python -m warm_start.build
 
 clean:
-	rm -rf .venv .cache build dist
+	rm -rf .venv .venv-vllm .cache build dist

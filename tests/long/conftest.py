@@ -1,4 +1,4 @@
-"""Where the experiments' runs lie."""
+"""Where the experiments' runs and vLLM lie."""
 
 from pathlib import Path
 
@@ -12,6 +12,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=Path,
         help="folder of the experiments' runs: one that is there is continued where it was stopped, and measured"
         " (default: a temporary folder, so that everything is run)",
+    )
+    parser.addoption(
+        "--vllm-python",
+        type=Path,
+        default=Path(__file__).parents[2] / ".venv-vllm" / "bin" / "python",
+        help="interpreter of an environment with vLLM (default: the one of `make setup-vllm`)",
     )
 
 
