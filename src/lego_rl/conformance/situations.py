@@ -57,7 +57,7 @@ class Situation:
         budget: Of the session; ``context_tokens`` 0 stands for a little more than the first prompt of a plain fix.
         faults: What goes wrong on the wire: number of a request → fault.
         interfere: What goes wrong with the engine; made anew for each run.
-        unseen: Fates that tokens may have, as the harness never saw them.
+        unseen: Why tokens may be left out, as the harness never saw them.
         needs: Tool without which the situation cannot be had.
     """
 
@@ -127,7 +127,7 @@ async def _hangs(call: int) -> None:
 
 
 _NOISE = tuple(Shell(f"seq {1000 * index} {1000 * index + 700}") for index in range(1, 9))
-_UNSEEN = frozenset({"superseded", "abandoned"})
+_UNSEEN = frozenset({"superseded", "abandoned", "cut"})
 
 SITUATIONS: tuple[Situation, ...] = (
     Situation("fix", "five turns, nothing goes wrong", _plain),
@@ -135,6 +135,7 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation("unknown-tool", "a call of a tool that there is not", _mended, (FIX[0], "unknown tool", *FIX[1:])),
     Situation("unavailable", "the engine fails once, then works", _recovered, interfere=_fails_once),
     Situation("cut", "an answer breaks off", _mended, faults={3: "cut"}, unseen=_UNSEEN),
+    Situation("cut-again", "two first answers break off", _mended, faults={1: "cut", 2: "cut"}, unseen=_UNSEEN),
     Situation("lost", "an answer never arrives", _unseen_answer, faults={3: "lost"}, unseen=_UNSEEN),
     Situation("too-long", "one prompt is refused as too long", lambda _: "", faults={4: "too long"}),
     Situation("subagent", "a sub-agent is called", _sub_agent, (FIX[0], "subagent", *FIX[1:]), needs="subagent"),

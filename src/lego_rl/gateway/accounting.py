@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from lego_rl.gateway.call import Call
 from lego_rl.gateway.roles import roles_of
@@ -52,8 +51,7 @@ def _generations(tree: TokenTree, train_roles: Collection[CallRole]) -> tuple[Ge
         if shape is not None and call in in_segments:
             routes = owned_routes(call, tree.calls, shape)
         parent = None if call.parent is None else index_of[call.parent]
-        made = _generation(call, parent, role_of[call], fate_of[call], excluded_of[call], routes)
-        generations.append(replace(made, cut=_cut(tree, call)))
+        generations.append(_generation(call, parent, role_of[call], fate_of[call], excluded_of[call], routes))
     return tuple(generations)
 
 
@@ -85,18 +83,9 @@ def _in_segments(trained: Iterable[Call]) -> set[Call]:
 def _fate(tree: TokenTree, call: Call) -> Fate:
     if call.echoed:
         return "delivered"
-    return "superseded" if _is_superseded(tree, call) else "delivered" if call.written else "abandoned"
-
-
-def _is_superseded(tree: TokenTree, call: Call) -> bool:
-    return any(twin.echoed or twin.index > call.index for twin in tree.twins(call) if twin.recording)
-
-
-def _cut(tree: TokenTree, call: Call) -> int | None:
-    """Sampled ids that the harness kept of an answer of which it may have got no more."""
-    if not 0 < call.echoed < call.count or (call.written and not _is_superseded(tree, call)):
-        return None
-    return call.echoed
+    if any(twin.echoed or twin.index > call.index for twin in tree.twins(call) if twin.recording):
+        return "superseded"
+    return "delivered" if call.written else "abandoned"
 
 
 def _unseen(call: Call, known: Mapping[Call, str | None]) -> str | None:
@@ -126,6 +115,7 @@ def _generation(
         routes=None if routes is None else routes.rows,
         routes_recorded=0 if routes is None else routes.recorded,
         kept=None if call.parent is None or call.kept == call.parent.count else call.kept,
+        cut=call.echoed if 0 < call.echoed < call.count else None,
     )
 
 

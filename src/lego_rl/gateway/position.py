@@ -45,6 +45,13 @@ class Position:
         return None if self.parent is None else int(self.parent.answered().token_ids[self.kept - 1])
 
     @property
+    def leaves_out_calls(self) -> bool:
+        """Whether it holds the whole text of the parent's answer, without the calls in it."""
+        if self.parent is None or self.parent.turn is None or self.kept == self.parent.count:
+            return False
+        return self.parent.turn.message.content.strip() == self.request.messages[0].content.strip()
+
+    @property
     def new_characters(self) -> int:
         """Characters that have to be rendered; a measure of the work, no more."""
         tools = self.request.tools if self.parent is None else ()

@@ -6,7 +6,7 @@ recorded answer, or a prefix of one, starts a new branch. Requests are matched b
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,25 @@ from lego_rl.gateway.position import Position
 from lego_rl.gateway.recording import Recording
 from lego_rl.gateway.turn import Turn
 from lego_rl.messages import Message, Tool
+
+
+@dataclass(frozen=True)
+class _Match:
+    """How far a request follows a branch.
+
+    Attributes:
+        call: The last call whose answer it echoes.
+        kept: Sampled ids of that answer that it holds.
+        used: Messages up to there; what is left of an answer that it does not hold whole comes after them.
+    """
+
+    call: Call | None = None
+    kept: int = 0
+    used: int = 0
+
+    def rank(self) -> tuple[int, int]:
+        """Higher for what follows more of the request, then for a newer call."""
+        return self.used, -1 if self.call is None else self.call.index
 
 
 class TokenTree:
@@ -38,19 +57,21 @@ class TokenTree:
 
     def locate(self, request: Request) -> Position:
         """Find what a request continues."""
-        parent, kept, used = self._longest_match(request)
-        rest = replace(request, messages=request.messages[used:])
-        is_prefix = parent is not None and kept < parent.count
+        found = self._longest_match(request)
+        rest = replace(request, messages=request.messages[found.used :])
+        left = (
+            found.call is not None and found.kept < found.call.count
+        )  # the first message is what is left of an answer
         blocks: list[list[Message]] = [[]]
         reused: list[Call] = []
-        for message in rest.messages[is_prefix:]:
+        for message in rest.messages[left:]:
             call = self._sampled(message, request.tools) if message.role == "assistant" else None
             if call is None:
                 blocks[-1].append(message)
             else:
                 reused.append(call)
                 blocks.append([])
-        return Position(parent, kept, rest, tuple(reused), tuple(map(tuple, blocks)))
+        return Position(found.call, found.kept, rest, tuple(reused), tuple(map(tuple, blocks)))
 
     def echo(self, position: Position) -> None:
         """Note whose answers a request holds, whether or not it will be answered itself."""
@@ -58,6 +79,8 @@ class TokenTree:
             chain = position.parent.chain()
             for call, kept in zip(chain, (*(each.kept for each in chain[1:]), position.kept), strict=True):
                 call.echoed = max(call.echoed, kept)
+            if position.leaves_out_calls and position.parent.written:  # the harness had them, and took them out
+                position.parent.echoed = position.parent.count
         for call in position.reused:
             call.echoed = call.count
 
@@ -127,32 +150,32 @@ class TokenTree:
         }
         return {at: call for at, call in found.items() if call is not None}
 
-    def _longest_match(self, request: Request) -> tuple[Call | None, int, int]:
-        """The last call of a branch that the request continues, its ids that are kept, and the messages used up."""
-        parent: Call | None = None
-        kept = used = 0
+    def _longest_match(self, request: Request) -> _Match:
+        found = _Match()
         while True:
-            # The newest first: of equal answers to equal requests, the last is the one that the harness got.
-            asked = [
-                (call, used + len(call.request.messages))
-                for call in reversed(self.siblings(parent))
-                if call.kept == kept and _is_asked(call, request, used)
-            ]
-            whole = next(((call, end) for call, end in asked if _answers(call, request, end)), None)
-            if whole is not None:
-                parent, kept, used = whole[0], whole[0].count, whole[1] + 1
-                continue
-            for call, end in asked:
-                if tokens := self._tokens_of_prefix(call, request.messages[end]):
-                    parent, kept, used = call, tokens, end
-                    break
-            else:
-                return parent, kept, used
+            further = (self._match(call, request, found) for call in self.siblings(found.call))
+            # Of equal answers to equal requests, the newest is the one that the harness got.
+            best = max(filter(None, further), key=_Match.rank, default=None)
+            if best is None:
+                return found
+            found = best
 
-    def _tokens_of_prefix(self, call: Call, sent: Message) -> int:
-        if call.turn is None or not is_prefix(call.turn, sent):
-            return 0
-        return tokens_of_prefix(call.answered().token_ids, call.turn, sent, self._decode)
+    def _match(self, call: Call, request: Request, before: _Match) -> _Match | None:
+        """How far a request follows a call that continues `before`, if it does."""
+        end = before.used + len(call.request.messages)
+        if call.turn is None or call.kept != before.kept or end >= len(request.messages):
+            return None
+        if call.parent is None and call.request.tools != request.tools:
+            return None
+        if not same_messages(call.request.messages, request.messages[before.used : end], request.tools):
+            return None
+        sent = request.messages[end]
+        if same_message(call.turn.message, sent, request.tools):
+            return _Match(call, call.count, end + 1)
+        if not is_prefix(call.turn, sent):
+            return None
+        kept = tokens_of_prefix(call.answered().token_ids, call.turn, sent, self._decode)
+        return _Match(call, kept, end) if kept else None
 
     def _sampled(self, message: Message, tools: Sequence[Tool]) -> Call | None:
         """The call of any branch that sampled this turn: as context, it keeps the ids it was sampled with."""
@@ -180,18 +203,3 @@ def _anchors_of(turn: Message) -> Iterable[_Anchor]:
     if not turn.tool_calls and not turn.content.strip():
         return ()
     return {_anchor(turn), _anchor(replace(turn, reasoning=None))}
-
-
-def _is_asked(call: Call, request: Request, start: int) -> bool:
-    """Whether the request holds the call's own messages from `start` on, and something after them."""
-    end = start + len(call.request.messages)
-    if call.turn is None or end >= len(request.messages):
-        return False
-    if call.parent is None and call.request.tools != request.tools:
-        return False
-    return same_messages(call.request.messages, request.messages[start:end], request.tools)
-
-
-def _answers(call: Call, request: Request, at: int) -> bool:
-    """Whether the request holds the whole of the call's answer at `at`."""
-    return call.turn is not None and same_message(call.turn.message, request.messages[at], request.tools)
