@@ -120,7 +120,7 @@ def test_a_null_that_a_chat_template_writes(vllm: VLLM, name: str) -> None:
     assert_all_read(vllm, parser, written(template, "", calls), Read("", tuple(calls)))
 
 
-SPELLINGS = {
+SPELLINGS: dict[str, tuple[str, str, dict[str, Json]]] = {
     "XML on one line": (
         "qwen3_coder",
         "<tool_call><function=t><parameter=text>x</parameter></function></tool_call>",
