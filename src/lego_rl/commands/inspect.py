@@ -51,9 +51,10 @@ def run(trial: Path, policy: Path | None, context: int) -> None:
         RunError: The folder holds no trial, or is damaged.
         ConfigError: There is no such policy, or it has no tokenizer.
     """
+    trial = trial.resolve()
     if not (trial / "outcome.json").is_file():
         raise RunError(f"{trial} holds no trial", "name a folder below trials/ of a run directory")
-    record = TrialStore(trial.parent).load(trial.resolve().name)
+    record = TrialStore(trial.parent).load(trial.name)
     spell = _spelling(policy or _policy_of(trial))
     console = Console(highlight=False)
     console.print(_headline(record))
@@ -75,7 +76,7 @@ def stretches(segment: Segment) -> Iterator[Stretch]:
 
 
 def _policy_of(trial: Path) -> Path:
-    recipe = trial.resolve().parent.parent / "recipe.toml"
+    recipe = trial.parent.parent / "recipe.toml"
     if not recipe.is_file():
         raise ConfigError(f"{trial} does not lie in a run with a recipe", "name its policy with --policy DIR")
     return policy_directory(read(Recipe, recipe).policy.path)

@@ -41,7 +41,7 @@ def trajectory_of(
 def _generations(tree: TokenTree, train_roles: Collection[CallRole]) -> tuple[Generation, ...]:
     index_of = {call: index for index, call in enumerate(tree.calls)}
     role_of = roles_of([root for root in tree.roots if root.recording], tree.calls)
-    fate_of = {call: _fate(tree, call) for call in tree.calls}
+    fate_of = {call: _fate(call) for call in tree.calls}
     excluded_of = _excluded(tree.calls, fate_of, role_of, train_roles)
     shape = route_shape(tree.calls)
     in_segments = _in_segments(call for call in tree.calls if fate_of[call] == "delivered" and not excluded_of[call])
@@ -80,10 +80,10 @@ def _in_segments(trained: Iterable[Call]) -> set[Call]:
     return found
 
 
-def _fate(tree: TokenTree, call: Call) -> Fate:
+def _fate(call: Call) -> Fate:
     if call.echoed:
         return "delivered"
-    if any(twin.echoed or twin.index > call.index for twin in tree.twins(call) if twin.recording):
+    if any(twin.echoed or twin.index > call.index for twin in call.twins if twin is not call and twin.recording):
         return "superseded"
     return "delivered" if call.written else "abandoned"
 

@@ -72,6 +72,7 @@ class Call:
         reused: Calls whose answers are part of `context_ids`.
         digests: Of the rendered blocks of `context_ids`, where requests are placed by them.
         children: Calls that continue this one.
+        twins: Calls of the very same request, this one included, in the order of their start. They share the list.
     """
 
     index: int
@@ -87,6 +88,7 @@ class Call:
     reused: "tuple[Call, ...]" = ()
     digests: tuple[bytes, ...] = ()
     children: "list[Call]" = field(default_factory=list)
+    twins: "list[Call]" = field(default_factory=list)
 
     def chain(self) -> "list[Call]":
         """The calls from the root to this one."""

@@ -127,7 +127,8 @@ class Encoder:
         return text
 
     def _encode_fragment(self, text: str) -> tuple[int, ...]:
-        return tuple(self._model.encode(text, add_special_tokens=False).ids)
+        # A batch of one: the library lets other threads run while it encodes a batch, not while it encodes a text.
+        return tuple(self._model.encode_batch([text], add_special_tokens=False)[0].ids)
 
     def _encode_packed(self, text: str) -> "array[int]":
         """The same at four bytes an id, for what is kept."""

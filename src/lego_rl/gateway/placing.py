@@ -86,7 +86,7 @@ class AsSent:
         whole = replace(found, parent=None, kept=0, request=request)
         is_large = whole.new_characters >= LARGE_CHARACTERS
         sheet = await in_thread(render) if is_large else render()
-        position, blocks = _follow(tree, request, sheet, sampled)
+        position, blocks = _follow(tree, found, request, sheet, sampled)
 
         def encode() -> NDArray[np.int32]:
             return self._ids(position, blocks)
@@ -105,15 +105,25 @@ class AsSent:
 
 
 def _follow(
-    tree: TokenTree, request: Request, sheet: Sheet, sampled: Mapping[int, Call]
+    tree: TokenTree, found: Position, request: Request, sheet: Sheet, sampled: Mapping[int, Call]
 ) -> tuple[Position, Sequence[str]]:
     """The call that the conversation continues as it is rendered, and the blocks after it."""
     digests = tuple(hashlib.blake2b(block.encode(), digest_size=16).digest() for block in sheet.blocks)
     echoed = [sampled[at] for at in sheet.turns]
-    parent: Call | None = None
-    used = 0
-    while True:
-        for call in reversed(tree.siblings(parent)):
+    meant = {*(found.parent.chain() if found.parent else ()), *found.reused}
+
+    def rank(place: tuple[Call | None, int]) -> tuple[int, bool, int]:
+        """Higher for what goes further, then for a call whose answer the messages hold, then for a newer one."""
+        call, used = place
+        return used, call in meant, -1 if call is None else call.index
+
+    best: tuple[Call | None, int] = (None, 0)
+    open_ends = [best]
+    while open_ends:
+        place = open_ends.pop()
+        best = max(best, place, key=rank)
+        parent, used = place
+        for call in tree.siblings(parent):
             end = used + len(call.reused)
             if (
                 end < len(echoed)
@@ -121,10 +131,8 @@ def _follow(
                 and call.answers_like(echoed[end], request)
                 and all(map(_same_ids, call.reused, echoed[used:end]))
             ):
-                parent, used = call, end + 1
-                break
-        else:
-            break
+                open_ends.append((call, end + 1))
+    parent, used = best
     rest = request.messages[sheet.turns[used - 1] + 1 :] if used else request.messages
     kept = parent.count if parent else 0
     position = Position(parent, kept, replace(request, messages=rest), tuple(echoed[used:]), (), digests[used:])

@@ -5,7 +5,7 @@ recorded answer, or a prefix of one, starts a new branch. Requests are matched b
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -97,7 +97,10 @@ class TokenTree:
             digests=position.digests,
         )
         self.begun += 1
-        self.siblings(call.parent).append(call)
+        siblings = self.siblings(call.parent)
+        call.twins = next((first.twins for first in _firsts(siblings) if _is_again(call, first)), [])
+        call.twins.append(call)
+        siblings.append(call)
         return call
 
     def finish(self, call: Call, recording: Recording) -> None:
@@ -115,22 +118,12 @@ class TokenTree:
     def discard(self, call: Call) -> None:
         """Take out a call that the engine did not answer."""
         self.siblings(call.parent).remove(call)
+        call.twins.remove(call)
 
     def drop_routes(self) -> None:
         """Hold no routes any more: a file on the disk must not wait until calls that know each other are collected."""
         for call in self.calls:
             call.recording = replace(call.answered(), routes=None)
-
-    def twins(self, call: Call) -> list[Call]:
-        """Other calls of the very same request, in the order of their start."""
-        return [
-            other
-            for other in self.siblings(call.parent)
-            if other is not call
-            and other.kept == call.kept
-            and other.digests == call.digests
-            and call.request.is_again(other.request)
-        ]
 
     @property
     def roots(self) -> Sequence[Call]:
@@ -151,31 +144,38 @@ class TokenTree:
         return {at: call for at, call in found.items() if call is not None}
 
     def _longest_match(self, request: Request) -> _Match:
-        found = _Match()
-        while True:
-            further = (self._match(call, request, found) for call in self.siblings(found.call))
-            # Of equal answers to equal requests, the newest is the one that the harness got.
-            best = max(filter(None, further), key=_Match.rank, default=None)
-            if best is None:
-                return found
-            found = best
+        """Of all branches that the request follows, where it goes furthest.
 
-    def _match(self, call: Call, request: Request, before: _Match) -> _Match | None:
-        """How far a request follows a call that continues `before`, if it does."""
-        end = before.used + len(call.request.messages)
-        if call.turn is None or call.kept != before.kept or end >= len(request.messages):
-            return None
-        if call.parent is None and call.request.tools != request.tools:
-            return None
-        if not same_messages(call.request.messages, request.messages[before.used : end], request.tools):
-            return None
+        Equal answers to equal requests begin branches of their own, and any of them may be the one that goes on.
+        """
+        best = _Match()
+        open_ends = [best]
+        while open_ends:
+            found = open_ends.pop()
+            best = max(best, found, key=_Match.rank)
+            for first in _firsts(self.siblings(found.call)):
+                open_ends += self._matches(first, request, found)
+        return best
+
+    def _matches(self, first: Call, request: Request, before: _Match) -> Iterator[_Match]:
+        """How far a request follows each of the calls that asked the same after `before`, those that it follows."""
+        end = before.used + len(first.request.messages)
+        if first.kept != before.kept or end >= len(request.messages):
+            return
+        if first.parent is None and first.request.tools != request.tools:
+            return
+        if not same_messages(first.request.messages, request.messages[before.used : end], request.tools):
+            return
         sent = request.messages[end]
-        if same_message(call.turn.message, sent, request.tools):
-            return _Match(call, call.count, end + 1)
-        if not is_prefix(call.turn, sent):
-            return None
-        kept = tokens_of_prefix(call.answered().token_ids, call.turn, sent, self._decode)
-        return _Match(call, kept, end) if kept else None
+        for call in first.twins:
+            if call.turn is None:
+                continue
+            if same_message(call.turn.message, sent, request.tools):
+                yield _Match(call, call.count, end + 1)
+            elif is_prefix(call.turn, sent):
+                kept = tokens_of_prefix(call.answered().token_ids, call.turn, sent, self._decode)
+                if kept:
+                    yield _Match(call, kept, end)
 
     def _sampled(self, message: Message, tools: Sequence[Tool]) -> Call | None:
         """The call of any branch that sampled this turn: as context, it keeps the ids it was sampled with."""
@@ -203,3 +203,13 @@ def _anchors_of(turn: Message) -> Iterable[_Anchor]:
     if not turn.tool_calls and not turn.content.strip():
         return ()
     return {_anchor(turn), _anchor(replace(turn, reasoning=None))}
+
+
+def _firsts(siblings: Sequence[Call]) -> Iterator[Call]:
+    """One of the calls of every request: what is asked many times is compared once."""
+    return (call for call in siblings if call.twins[0] is call)
+
+
+def _is_again(call: Call, known: Call) -> bool:
+    """Whether a call is of the very same request as one beside it."""
+    return call.kept == known.kept and call.digests == known.digests and call.request.is_again(known.request)

@@ -8,7 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from capture_oracle import check_laws, check_round_trip
-from gateway_kit import BASH, ROUTES, VERSION, Tape, call_text, chat_template, spell, spell_oddly, user
+from gateway_kit import (
+    BASH,
+    ROUTES,
+    VERSION,
+    Tape,
+    call_text,
+    chat_template,
+    spell,
+    spell_oddly,
+    stripping_template,
+    user,
+)
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -50,6 +61,7 @@ class Conversations(RuleBasedStateMachine):
     """One session. Its template renders what it is sent, so that a reasoning is lost only where a harness drops it."""
 
     capture = CaptureSettings(reasoning="keep")
+    template = staticmethod(chat_template)
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +71,7 @@ class Conversations(RuleBasedStateMachine):
         self.engine = Tape(ScriptedEngine(self.say, routes=ROUTES, version=VERSION))
         self.session = Session(
             self.engine,
-            chat_template(),
+            self.template(),
             tool_call_parser("qwen3_coder"),
             budget=Budget(turns=10_000, context_tokens=10**6),
             temperature=1.0,
@@ -361,3 +373,9 @@ class AsSent(Conversations):
     """The same, where a turn whose reasoning was dropped is another turn."""
 
     capture = CaptureSettings(reasoning="as_sent")
+
+
+class Stripping(AsSent):
+    """The same with a template that leaves out the reasoning itself, once the user speaks again."""
+
+    template = staticmethod(stripping_template)

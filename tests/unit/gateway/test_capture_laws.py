@@ -1,6 +1,6 @@
 """The capture laws over random conversations, in both modes of reasoning; see `conversations`."""
 
-from conversations import AsSent, Conversations
+from conversations import AsSent, Conversations, Stripping
 from hypothesis import Phase, settings
 
 FEW_HUNDRED = settings(
@@ -13,3 +13,5 @@ TestKeep = Conversations.TestCase
 TestKeep.settings = FEW_HUNDRED
 TestAsSent = AsSent.TestCase
 TestAsSent.settings = FEW_HUNDRED
+TestStripping = Stripping.TestCase
+TestStripping.settings = FEW_HUNDRED

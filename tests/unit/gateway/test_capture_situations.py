@@ -251,3 +251,35 @@ async def test_a_call_cleared_from_a_turn_leaves_the_text_as_it_was_sampled(
         cleared = [replace(m, tool_calls=()) if m is messages[len(START)] else m for m in messages]
         await turns(at, wire, [m for m in cleared if m.role != "tool"], 1)
         await finish(at, engine, segments=2)
+
+
+async def test_an_answer_breaks_off_after_an_equal_answer_was_given_twice(wire: Wire, capture: CaptureSettings) -> None:
+    async with served(engine := tape(["Sure.", "First of all I look.", "Sure.", *CALLS]), capture=capture) as at:
+        sure = await at.ask(wire, START)
+        await at.ask(wire, [*START, sure, user("Then do it.")])
+        at.session._tree.calls[1].written = False  # what the session sees where the response breaks off
+        await at.ask(wire, START)
+        await at.ask(wire, [*START, sure, user("Then do it."), Message("assistant", "First of all"), user("Go on.")])
+        trajectory = await at.close()
+    first, second, again, last = trajectory.generations
+    assert [call.fate for call in (first, second, again, last)] == ["delivered", "delivered", "superseded", "delivered"]
+    kept = chat_template().decode(second.token_ids[: second.cut].tolist())
+    assert kept == "First of all"
+    delivered = {call.call_id for call in (first, second, last)}
+    check_laws(trajectory, engine.samples, delivered, cut={second.call_id: second.cut or 0})
+
+
+async def test_an_answer_breaks_off_after_a_turn_that_lost_its_reasoning(wire: Wire, capture: CaptureSettings) -> None:
+    said = ["<think>\nhm\n</think>\n\nHello there.", "I will look at the file now.", *CALLS]
+    async with served(engine := tape(said), capture=capture, template=stripping_template()) as at:
+        hello = await at.ask(wire, START)
+        await at.ask(wire, [*START, hello, user("Mend it.")])
+        at.session._tree.calls[1].written = False
+        await at.ask(
+            wire, [*START, hello, user("Mend it."), Message("assistant", "I will look at"), user("You were cut off.")]
+        )
+        trajectory = await at.close()
+    second = trajectory.generations[1]
+    assert chat_template().decode(second.token_ids[: second.cut].tolist()) == "I will look at"
+    delivered = {sample.call_id for sample in engine.samples}
+    check_laws(trajectory, engine.samples, delivered, cut={second.call_id: second.cut or 0})

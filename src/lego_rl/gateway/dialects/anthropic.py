@@ -61,7 +61,7 @@ class AnthropicDialect:
     def reply(self, asked: Asked, answer: Answer, reply_id: str) -> dict[str, Json]:
         """A Message object."""
         message = _envelope(asked, reply_id)
-        message["content"] = list(_blocks(answer.message)) or [{"type": "text", "text": ""}]
+        message["content"] = list(_blocks(answer.message))
         message["stop_reason"] = _stop_reason(answer)
         message["usage"] = _usage(answer.prompt_tokens, answer.sampled_tokens)
         return message
@@ -222,7 +222,7 @@ def _stop_reason(answer: Answer) -> str:
 def _blocks(message: Message) -> Iterator[dict[str, Json]]:
     if message.reasoning is not None:
         yield {"type": "thinking", "thinking": message.reasoning, "signature": ""}
-    if message.content:
+    if message.content or (message.reasoning is None and not message.tool_calls):  # a turn of nothing is a block, too
         yield {"type": "text", "text": message.content}
     for call in message.tool_calls:
         yield {"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.arguments)}
