@@ -98,11 +98,11 @@ def _situations(only: Sequence[str]) -> list[Situation]:
 def _laws(reports: Iterable[Report]) -> Table:
     table = Table("situation", *LAWS, "calls", "segments", "seconds", box=None, pad_edge=False)
     for report in reports:
-        if report.missing:
-            table.add_row(report.situation.name, *["-"] * len(LAWS), f"has no {report.missing}", "", "")
-            continue
         marks = ["no" if law in report.broken else "yes" for law in LAWS]
         calls = ", ".join(f"{count} {role}" for role, count in report.roles.items())
+        if report.missing:
+            marks[LAWS.index("outcome")] = "-"
+            calls = f"has no {report.missing}"
         table.add_row(report.situation.name, *marks, calls, str(report.segments), f"{report.seconds:.1f}")
     return table
 

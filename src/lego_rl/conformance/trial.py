@@ -170,7 +170,7 @@ class Bench:
         """Tokens of the main conversation's first prompt."""
         run = _Run(self, replace(SITUATIONS[0], steps=(), budget=ROOMY))
         await run.report()
-        return max(len(sample.prompt_ids) for sample in run.tape.samples)
+        return max((len(sample.prompt_ids) for sample in run.tape.samples), default=0)
 
 
 class _Run:
@@ -204,10 +204,12 @@ class _Run:
         finally:
             await box.close()
         roles = Counter(call.role for call in trajectory.generations)
-        missing = next(iter({"shell", situation.needs} & self._policy.lacks), "")
+        missing = situation.needs if situation.needs in self._policy.lacks else None
+        if missing:
+            broken.pop("outcome", None)
         return Report(
             situation,
-            {} if missing else broken,
+            broken,
             roles,
             len(trajectory.segments),
             seconds,
@@ -243,6 +245,11 @@ class _Run:
     async def _broken(
         self, box: Sandbox, completed: Completed, trajectory: Trajectory, requests: int
     ) -> dict[str, str]:
+        if not self.tape.samples:
+            said = (completed.stderr or completed.stdout).strip().splitlines()[-3:]
+            return {
+                "outcome": f"no model call was made, exit code {completed.returncode}: {' '.join(said) or 'silent'}"
+            }
         mended = MENDED.encode() in b"".join([record.content for record in await box.get(f"/app/{FILE}")])
         found = {
             "exact": laws.exact(trajectory, self.tape.samples),

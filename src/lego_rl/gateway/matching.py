@@ -41,7 +41,7 @@ def same_reasoning(known: str | None, sent: str | None) -> bool:
 
 def _same_call(known: ToolCall, sent: ToolCall, tools: Sequence[Tool]) -> bool:
     # Ids are unique in a session, so the same id is the same call; its name may be a new one for the same tool.
-    if known.id != sent.id:
+    if known.id != sent.id or _is_another_tool(known.name, sent.name, tools):
         return False
     if _says_it_was_not_run(known, sent):
         return True
@@ -52,6 +52,12 @@ def _same_call(known: ToolCall, sent: ToolCall, tools: Sequence[Tool]) -> bool:
     lost = [value for key, value in known.arguments.items() if key not in sent.arguments]
     added = {key: value for key, value in sent.arguments.items() if key not in known.arguments}
     return all(value is None for value in lost) and _are_defaults(added, known.name, tools)
+
+
+def _is_another_tool(known: str, sent: str, tools: Sequence[Tool]) -> bool:
+    """Whether two names are of two tools that are both offered. Where one is not, it is another name for the other."""
+    offered = {tool.name for tool in tools}
+    return known != sent and known in offered and sent in offered
 
 
 def _says_it_was_not_run(known: ToolCall, sent: ToolCall) -> bool:

@@ -1,9 +1,17 @@
 """How a run captures: the choices that decide what is in a policy's context and what of it trains."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
 
 from lego_rl.gateway.trajectory import CallRole
 from lego_rl.settings import Settings
+
+
+def _each_once(roles: tuple[CallRole, ...]) -> tuple[CallRole, ...]:
+    if len(set(roles)) < len(roles):
+        raise ValueError("a role is named twice")
+    return roles
 
 
 class CaptureSettings(Settings):
@@ -13,7 +21,11 @@ class CaptureSettings(Settings):
     """Reasoning of earlier turns, where the harness or the chat template leaves it out. ``keep``: it stays in the
     context as it was sampled, so a conversation is one segment. ``as_sent``: it is gone, as with a plain model server;
     each turn that lost it starts a new segment."""
-    train_roles: tuple[CallRole, ...] = ("main", "subagent", "compaction")
+    train_roles: Annotated[tuple[CallRole, ...], Field(min_length=1), AfterValidator(_each_once)] = (
+        "main",
+        "subagent",
+        "compaction",
+    )
     """Which calls train: ``main``, ``subagent``, ``compaction``, ``title``. What the others sampled is counted as
     excluded."""
 

@@ -101,6 +101,8 @@ class ClaudeCode:
         options = self.options
         arguments = ["--print", "--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions"]
         arguments += ["--model", endpoint.model, "--max-turns", str(looser(endpoint.turns)), "--no-session-persistence"]
+        # Settings of the repository under work could name another endpoint, run commands and take tools away.
+        arguments += ["--setting-sources=user", "--strict-mcp-config"]
         if options.bare:
             arguments.append("--bare")
         # An option and its text in one argument: the text may start with a dash.

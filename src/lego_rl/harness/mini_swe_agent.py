@@ -71,7 +71,7 @@ class MiniSweAgent:
     ) -> Launch:
         """See `Harness.launch`. The program that hands the task to ``mini`` is written into the home directory."""
         runner = f"{home}/run_mini_swe_agent.py"
-        setup = json.dumps([f"{mount}/site-packages", *self._arguments(endpoint)])
+        setup = json.dumps([f"{mount}/site-packages", *self._arguments(endpoint, mount)])
         return Launch(
             # Isolated, without site and without byte code of the runner: nothing in the sandbox changes the start.
             argv=(f"{mount}/bin/python", "-I", "-S", "-B", runner, setup),
@@ -92,7 +92,7 @@ class MiniSweAgent:
             stdin=instruction,
         )
 
-    def _arguments(self, endpoint: Endpoint) -> list[str]:
+    def _arguments(self, endpoint: Endpoint, mount: str) -> list[str]:
         """Arguments of ``mini``, the task excepted."""
         options = self.options
         settings: dict[str, Json] = {
@@ -106,7 +106,8 @@ class MiniSweAgent:
         if options.instance_template is not None:
             settings["agent.instance_template"] = options.instance_template
         arguments = ["--model", f"openai/{endpoint.model}", "--yolo", "--exit-immediately", "--cost-limit", "0"]
-        arguments += ["--config", "mini.yaml"]
+        # By its path: a file of that name in the repository under work would come first.
+        arguments += ["--config", f"{mount}/site-packages/minisweagent/config/mini.yaml"]
         for key, value in settings.items():
             arguments += ["--config", f"{key}={json.dumps(value)}"]
         return arguments

@@ -30,6 +30,9 @@ RIPGREP = npm.Tarball(
     "sha512-mQ3bVrUpnD2vs7QT0vX90Lt0cnUq467uFtEktIdsJJmW296RoSULRGqWgzG1AKxyBpNDD6l4ZO4qKf6SgyC23Q==",
 )
 
+_REPOSITORY = {"OPENCODE_DISABLE_PROJECT_CONFIG": "1"}
+"""Settings of the repository under work could name another endpoint, run commands and take tools away."""
+
 SILENCE = {
     "OPENCODE_DISABLE_AUTOUPDATE": "1",
     "OPENCODE_DISABLE_MODELS_FETCH": "1",
@@ -94,6 +97,7 @@ class OpenCode:
                 # A call that asks for less than every permission is refused, and the run ends. What is denied to every
                 # call is not offered; the ``tools`` of the configuration would be overridden by these.
                 "OPENCODE_PERMISSION": json.dumps({"*": "allow", **dict.fromkeys(self.options.disabled_tools, "deny")}),
+                **_REPOSITORY,
                 **SILENCE,
             },
             files=_plugin_kit(f"{home}/.config/opencode"),

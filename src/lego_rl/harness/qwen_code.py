@@ -66,6 +66,9 @@ class QwenCode:
         self, instruction: str, endpoint: Endpoint, *, mount: str, home: str, workdir: str, path: str = DEFAULT_PATH
     ) -> Launch:
         """See `Harness.launch`. The prompt goes to standard input, which makes the run a headless one."""
+        # As the system's settings: they come before those of the repository under work, which could name another
+        # endpoint, run commands and take tools away.
+        settings = f"{home}/.qwen/system-settings.json"
         return Launch(
             argv=(f"{mount}/bin/node", f"{mount}/qwen-code/cli-entry.js", *self._arguments(endpoint)),
             env={
@@ -74,12 +77,13 @@ class QwenCode:
                 "PWD": workdir,
                 "LANG": "C.UTF-8",
                 "SHELL": "/bin/bash",
+                "QWEN_CODE_SYSTEM_SETTINGS_PATH": settings,
                 "OPENAI_BASE_URL": f"{endpoint.base_url}/v1",
                 "OPENAI_API_KEY": endpoint.api_key,
                 "OPENAI_MODEL": endpoint.model,
                 "QWEN_CODE_MAX_OUTPUT_TOKENS": str(max(64_000, looser(endpoint.output_tokens))),
             },
-            files={f"{home}/.qwen/settings.json": json.dumps(self._settings(endpoint), indent=1)},
+            files={settings: json.dumps(self._settings(endpoint), indent=1)},
             stdin=instruction,
         )
 
@@ -95,13 +99,17 @@ class QwenCode:
 
     def _settings(self, endpoint: Endpoint) -> dict[str, Json]:
         options = self.options
-        model: dict[str, Json] = {
-            "name": endpoint.model,
-            "generationConfig": {
-                "timeout": _TIMEOUT_MS,
-                "contextWindowSize": options.context_tokens or max(1_000_000, looser(endpoint.context_tokens)),
-            },
+        generation: dict[str, Json] = {
+            "timeout": _TIMEOUT_MS,
+            "contextWindowSize": options.context_tokens or max(1_000_000, looser(endpoint.context_tokens)),
         }
+        provider: dict[str, Json] = {
+            "id": endpoint.model,
+            "envKey": "OPENAI_API_KEY",
+            "baseUrl": f"{endpoint.base_url}/v1",
+            "generationConfig": generation,
+        }
+        model: dict[str, Json] = {"name": endpoint.model, "generationConfig": generation}
         if options.reasoning_effort is not None:
             model["reasoningEffort"] = options.reasoning_effort
         tools: dict[str, Json] = {"exclude": list(options.excluded_tools)}
@@ -109,7 +117,10 @@ class QwenCode:
             tools["core"] = list(options.tools)
         return {
             "model": model,
+            "modelProviders": {"openai": [provider]},
             "tools": tools,
+            "disableAllHooks": True,
+            "mcp": {"allowed": ["none"]},
             "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False},
             "general": {"enableAutoUpdate": False},
             "privacy": {"usageStatisticsEnabled": False},

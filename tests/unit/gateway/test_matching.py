@@ -80,6 +80,12 @@ def test_cosmetic(sent: Message) -> None:
     assert same_message(KNOWN, sent, [BASH])
 
 
+@pytest.mark.parametrize("arguments", [KNOWN.tool_calls[0].arguments, {"command": "bash"}], ids=["same", "by name"])
+def test_a_call_of_another_tool_that_is_offered_is_a_rewrite(arguments: dict[str, Json]) -> None:
+    sent = replace(KNOWN, tool_calls=(replace(KNOWN.tool_calls[0], name="edit", arguments=arguments),))
+    assert not same_message(KNOWN, sent, [BASH, replace(BASH, name="edit")])
+
+
 @pytest.mark.parametrize("sent", REWRITES.values(), ids=REWRITES)
 def test_rewrite(sent: Message) -> None:
     assert not same_message(KNOWN, sent, [BASH])

@@ -26,7 +26,7 @@ def opencode(endpoint: Endpoint = ENDPOINT, **options: OptionValue) -> dict[str,
 def qwen(endpoint: Endpoint = ENDPOINT, **options: OptionValue) -> dict[str, Any]:
     """Its settings file."""
     described = launch("qwen-code", endpoint, **options)
-    content: dict[str, Any] = json.loads(described.files["/home/agent/.qwen/settings.json"])
+    content: dict[str, Any] = json.loads(described.files["/home/agent/.qwen/system-settings.json"])
     return content
 
 
