@@ -119,7 +119,7 @@ async def test_every_call_that_asks_for_a_compaction_counts_as_one(
 EVERY: tuple[CallRole, ...] = ("main", "subagent", "compaction", "title")
 
 
-@pytest.mark.parametrize("roles", [(), *((role,) for role in EVERY), EVERY[:3], EVERY[1:]], ids="-".join)
+@pytest.mark.parametrize("roles", [*((role,) for role in EVERY), EVERY[:3], EVERY[1:]], ids="-".join)
 async def test_the_recipe_says_which_roles_train_and_the_others_are_counted(roles: tuple[CallRole, ...]) -> None:
     engine = tape([CALL, CALL, CALL, CALL, "A title.", SUMMARY, CALL])
     async with served(engine, capture=CaptureSettings(train_roles=roles)) as at:
