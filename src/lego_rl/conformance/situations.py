@@ -33,7 +33,7 @@ class Seen:
     requests: int
 
     def refused(self, reason: str) -> int:
-        """Requests that were answered without a model call, for a reason."""
+        """Requests that no model call of their own answered, for a reason."""
         return self.trajectory.accounting.refused.get(reason, 0)
 
     def roles(self) -> set[str]:

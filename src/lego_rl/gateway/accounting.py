@@ -20,7 +20,7 @@ def trajectory_of(
     Args:
         tree: Its calls.
         budget_hit: Which budget ended it, if one did.
-        refused: Requests that were answered without a model call: reason → requests.
+        refused: Requests that no model call of their own answered: reason → requests.
         train_roles: Which calls train.
 
     Raises:

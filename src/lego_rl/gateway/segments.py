@@ -81,9 +81,7 @@ def _parts(generations: Sequence[Generation]) -> dict[int, list[_Part]]:
 
 
 def _build(parts: Sequence[_Part]) -> Segment:
-    token_ids = np.concatenate(
-        [ids for each in parts for ids in (each.call.context_ids, each.call.token_ids[: each.end])]
-    )
+    token_ids = np.concatenate([ids for part in parts for ids in part.token_ids])
     length = len(token_ids)
     loss_mask = np.zeros(length, np.uint8)
     logprobs = np.zeros(length, np.float32)

@@ -77,11 +77,6 @@ class Generation:
             return 0
         return len(self.token_ids) if self.cut is None else self.cut
 
-    @property
-    def trains(self) -> bool:
-        """Whether its tokens are trainable."""
-        return self.fate == "delivered" and self.excluded is None
-
 
 @dataclass(frozen=True)
 class Segment:
@@ -132,7 +127,7 @@ class Accounting:
         truncated: Calls that the token limit ended.
         tool_calls: Calls in which one could.
         budget_hit: Which budget ended the session, if one did; not one after which the policy answered again.
-        refused: Requests that were answered without a model call: reason → requests.
+        refused: Requests that no model call of their own answered: reason → requests.
     """
 
     calls: int = 0

@@ -59,12 +59,12 @@ class TokenTree:
         """Find what a request continues."""
         found = self._longest_match(request)
         rest = replace(request, messages=request.messages[found.used :])
-        left = (
-            found.call is not None and found.kept < found.call.count
-        )  # the first message is what is left of an answer
+        # Where an answer is not held whole, the first message is what is left of it.
+        is_cut = found.call is not None and found.kept < found.call.count
+        new = rest.messages[1:] if is_cut else rest.messages
         blocks: list[list[Message]] = [[]]
         reused: list[Call] = []
-        for message in rest.messages[left:]:
+        for message in new:
             call = self._sampled(message, request.tools) if message.role == "assistant" else None
             if call is None:
                 blocks[-1].append(message)
