@@ -28,6 +28,8 @@ HUGE_BODIES: dict[str, tuple[list[Message], list[Tool]]] = {
     "argument": ([user("x"), Message("assistant", "", (ToolCall("c", "bash", {"command": HUGE}),)), user("y")], [BASH]),
     "schema": ([user("x")], [Tool("bash", "", {"x": [HUGE]})]),
     "empty messages": ([user("")] * 100_000, []),
+    "empty tools": ([user("x")], [Tool("t", "")] * 50_000),
+    "empty calls": ([user("x"), Message("assistant", "", (ToolCall("c", "bash", {}),) * 30_000), user("y")], [BASH]),
 }
 
 
