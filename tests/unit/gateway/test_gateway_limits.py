@@ -16,7 +16,8 @@ from lego_rl.engine.protocol import EngineError, Sample, Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.call import Request
-from lego_rl.gateway.session import BudgetSpent, ContextOverflow, Session
+from lego_rl.gateway.refusals import BudgetSpent, ContextOverflow
+from lego_rl.gateway.session import Session
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.threads import in_thread
 from lego_rl.gateway.tool_calls import tool_call_parser

@@ -37,8 +37,8 @@ type Item = Message | Thought | Said | ToolCall | Offered
 """An item, read by itself: a message that is not the assistant's; its reasoning, its text or a call; or tools."""
 
 
-class Conversation:
-    """Messages and tools of a request, as they are put together.
+class RequestBuilder:
+    """Puts the messages and tools of a request together, item by item.
 
     Attributes:
         messages: Finished ones.
@@ -82,13 +82,13 @@ class Conversation:
         self._reasoning, self._text, self._calls = None, None, []
 
 
-def read_input(fields: Mapping[str, Json]) -> Conversation:
+def read_input(fields: Mapping[str, Json]) -> RequestBuilder:
     """The conversation of a request body.
 
     Raises:
         BadRequest: It breaks the protocol, or asks for items that only a server that stores them has.
     """
-    conversation = Conversation()
+    conversation = RequestBuilder()
     instructions = optional_text(fields.get("instructions"), "instructions")
     if instructions:
         conversation.add(Message("system", instructions))
