@@ -14,6 +14,8 @@ from lego_rl.gateway.recording import covers
 from lego_rl.gateway.segments import last_calls
 from lego_rl.gateway.trajectory import Generation, Trajectory
 
+_FIX = "restore the trial's folder from a copy, or run the trial again"
+
 
 def check_calls(calls: Sequence[Generation]) -> None:
     """Refuse calls that contradict themselves or each other.
@@ -25,11 +27,11 @@ def check_calls(calls: Sequence[Generation]) -> None:
         CaptureError: They do.
     """
     if len({call.call_id for call in calls}) < len(calls):
-        raise CaptureError("two calls have one id")
+        raise CaptureError("two calls have one id", _FIX)
     for index, call in enumerate(calls):
         wrong = _wrong(calls, index)
         if wrong:
-            raise CaptureError(f"call {index} ({call.call_id}) {wrong}")
+            raise CaptureError(f"call {index} ({call.call_id}) {wrong}", _FIX)
 
 
 def check_agreement(trajectory: Trajectory) -> None:
@@ -40,13 +42,13 @@ def check_agreement(trajectory: Trajectory) -> None:
     """
     chains = len(last_calls(trajectory.generations))
     if len(trajectory.conversations) != chains:
-        raise CaptureError(f"{len(trajectory.conversations)} conversations for {chains} chains of calls")
+        raise CaptureError(f"{len(trajectory.conversations)} conversations for {chains} chains of calls", _FIX)
     said = trajectory.accounting
     counted = account(trajectory.generations, trajectory.segments, said.budget_hit, said.refused)
     for field in fields(said):
         one, other = getattr(said, field.name), getattr(counted, field.name)
         if one != other:
-            raise CaptureError(f"the counts say {field.name} {one}, the calls {other}")
+            raise CaptureError(f"the counts say {field.name} {one}, the calls {other}", _FIX)
 
 
 def _wrong(calls: Sequence[Generation], index: int) -> str:

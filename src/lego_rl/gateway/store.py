@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from lego_rl.engine.protocol import FinishReason, Timings, WeightSpan
-from lego_rl.errors import CaptureError, RunError
+from lego_rl.errors import CaptureError, LegoError, RunError
 from lego_rl.formats import check_format
 from lego_rl.gateway import atif
 from lego_rl.gateway.agreement import check_agreement, check_calls
@@ -108,8 +108,7 @@ def read_trajectory(folder: Path) -> Trajectory:
         check_agreement(trajectory)
     except CaptureError as error:
         raise RunError(
-            f"{TOKENS_FILE} and {TRAJECTORY_FILE} in {folder} contradict each other: {error.problem}",
-            "restore the folder from a copy, or run the trial again",
+            f"{TOKENS_FILE} and {TRAJECTORY_FILE} in {folder} contradict each other: {error.problem}", error.fix
         ) from error
     return trajectory
 
@@ -242,4 +241,5 @@ def _appearing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _unreadable(path: Path, error: Exception) -> RunError:
-    return RunError(f"{path} cannot be read ({error})", "run the trial again")
+    problem = error.problem if isinstance(error, LegoError) else error
+    return RunError(f"{path} cannot be read ({problem})", "restore it from a copy, or run the trial again")
