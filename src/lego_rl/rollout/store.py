@@ -9,7 +9,7 @@ crash leaves either the whole record or nothing under that name. Any summary of 
     trials/<id>/             outcome.json   specification, outcome, seconds, accounting, limits
                              verdict.json   status of every test, where the change was graded
                              patch.json     the agent's change (`sandbox.codec`)
-                             trajectory.json.xz, tokens.npz   what the gateway wrote down (`gateway.store`)
+                             trajectory.json.bz2, tokens.npz   what the gateway wrote down (`gateway.store`)
                              logs/          text for people: tests, the harness's output; may be deleted
     metrics.jsonl            one line a step
     checkpoints/             weights and optimizer states

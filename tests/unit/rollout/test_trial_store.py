@@ -130,7 +130,7 @@ def test_the_folder_holds_the_files_of_the_contract(store: TrialStore) -> None:
         "outcome.json",
         "patch.json",
         "tokens.npz",
-        "trajectory.json.xz",
+        "trajectory.json.bz2",
         "verdict.json",
     ]
 
@@ -173,7 +173,7 @@ def test_nothing_that_an_agent_prints_or_names_can_spoil_a_record(store: TrialSt
     assert back.patch == record.patch
 
 
-@pytest.mark.parametrize("name", ["outcome.json", "tokens.npz", "trajectory.json.xz", "verdict.json", "patch.json"])
+@pytest.mark.parametrize("name", ["outcome.json", "tokens.npz", "trajectory.json.bz2", "verdict.json", "patch.json"])
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut"])
 def test_a_damaged_record_is_named_never_half_read(store: TrialStore, name: str, damage: str) -> None:
     store.save(full())
