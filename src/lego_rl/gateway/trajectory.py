@@ -125,7 +125,7 @@ class Accounting:
         excluded: Why sampled tokens are not trainable: reason → tokens. Sums to sampled - trainable.
         tool_parse_faults: Calls in which a tool call could not be parsed, though the policy ended its answer.
         truncated: Calls that the token limit ended.
-        tool_calls: Calls in which one could.
+        tool_calls: Calls with a tool call that could be parsed.
         budget_hit: Which budget ended the session, if one did; not one after which the policy answered again.
         refused: Requests that no model call of their own answered: reason → requests.
     """
