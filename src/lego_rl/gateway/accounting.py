@@ -11,6 +11,8 @@ from lego_rl.gateway.trajectory import Accounting, CallRole, Fate, Generation, S
 from lego_rl.gateway.tree import TokenTree
 from lego_rl.messages import Message
 
+_UNSEEN_KINDS = frozenset({"image", "audio", "video", "file"})
+
 
 def trajectory_of(
     tree: TokenTree, budget_hit: str | None, refused: Mapping[str, int], train_roles: Collection[CallRole]
@@ -122,7 +124,12 @@ def _fate(call: Call) -> Fate:
 def _unseen(call: Call, known: Mapping[Call, str | None]) -> str | None:
     """What a call's prompt held that a text model cannot see, if anything; calls before it are `known`."""
     before = None if call.parent is None else known[call.parent]
-    return before or next((kind for message in call.request.messages for kind in message.unseen), None)
+    return before or next((_reason(kind) for message in call.request.messages for kind in message.unseen), None)
+
+
+def _reason(kind: str) -> str:
+    """Why a call is excluded. Whoever writes the request chooses the kind's name; a key of counts must not be theirs."""
+    return kind if kind in _UNSEEN_KINDS else "other"
 
 
 def _generation(

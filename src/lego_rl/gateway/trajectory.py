@@ -43,7 +43,8 @@ class Generation:
         parsed: Whether every tool call in it could be parsed (a malformed one stays visible as text).
         calls_tools: Whether it holds a tool call that could be parsed.
         excluded: Why a delivered answer is not trained: what its prompt, or one before it, held that a text model
-            cannot see, such as ``image``; or that its role does not train, such as ``role_title``.
+            cannot see (``image``, ``audio``, ``video``, ``file``, ``other``); or that its role does not train, such as
+            ``role_title``.
         routes: ``[C + T, layers, top_k]`` uint8 (at a start ``[C + T - 1, ...]``): expert routes of the positions from
             the parent's last token to the one before this call's last. ``None`` for a dense model, and where the call
             is in no segment.
