@@ -128,7 +128,7 @@ def _unseen(call: Call, known: Mapping[Call, str | None]) -> str | None:
 
 
 def _reason(kind: str) -> str:
-    """Why a call is excluded. Whoever writes the request chooses the kind's name; a key of counts must not be theirs."""
+    """Why a call is excluded. The kind is a word of whoever wrote the request, and no key of counts may be theirs."""
     return kind if kind in _UNSEEN_KINDS else "other"
 
 
