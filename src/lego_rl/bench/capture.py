@@ -9,6 +9,7 @@ figures.
 import asyncio
 import ctypes
 import gc
+import io
 import json
 import os
 import socket
@@ -120,7 +121,7 @@ class CaptureBench:
                 _release()
                 rss, began = _resident_mb(), time.process_time()
                 opened = [await self._open(engine, stack, Path(folder), 2 * self._shape.total) for engine in engines]
-                times = await _talk(script, self._dialect, [url for _, _, url in opened])
+                times = await talk(script, self._dialect, [url for _, _, url in opened])
                 ended, most = time.process_time(), _resident_mb()
                 _release()
                 held, records, closing = _resident_mb(), [], time.process_time()
@@ -133,7 +134,7 @@ class CaptureBench:
                 finish = time.process_time() - closing
             disk = _record_bytes(Path(folder))
         for each in records:
-            _check(each, said)
+            check_whole(each, said)
         last = min(_LAST, len(said.replies))
         return Measured(
             cpu_s=(ended - began + finish) / sessions,
@@ -164,16 +165,18 @@ class CaptureBench:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lego-rl-bench-")))
             engine = ReadyEngine("large", [reply])
             gateway, session, url = await self._open(engine, stack, folder, context_tokens=2 * _BODY)
-            text = "x = 1\n" * (_BODY // 6)
+            text = self._said.results[0] * (_BODY // len(self._said.results[0]) + 1)
             body = {"model": "policy", "messages": [{"role": "user", "content": text}], "max_tokens": 9}
             http = await stack.enter_async_context(aiohttp.ClientSession())
-            async with http.post(url + client.PATHS[self._dialect], data=json.dumps(body).encode()) as response:
+            async with http.post(
+                url + client.PATHS[self._dialect], data=io.BytesIO(json.dumps(body).encode())
+            ) as response:
                 await response.read()
             captured = (await gateway.close(session)).accounting.trainable_tokens
         return response.status == HTTPStatus.OK and captured == len(reply)
 
 
-def _check(trajectory: Trajectory, said: Conversation) -> None:
+def check_whole(trajectory: Trajectory, said: Conversation) -> None:
     """See that what is measured is a whole capture.
 
     Raises:
@@ -211,7 +214,7 @@ def _figures(plain: Measured, routed: Measured, many: Measured, anew: float, ses
     }
 
 
-async def _talk(script: Path, dialect: str, urls: Sequence[str]) -> list[list[float]]:
+async def talk(script: Path, dialect: str, urls: Sequence[str]) -> list[list[float]]:
     """Run the client process to its end."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, client.__file__, str(script), dialect, *urls, stdout=asyncio.subprocess.PIPE
