@@ -8,13 +8,7 @@ from gateway_kit import BASH, CALL, START, Tape, chat_template, tape, user
 from wires import Served, Wire, every_wire, served
 
 from lego_rl.gateway.call import Request
-from lego_rl.messages import Json, Message
-
-IMAGES: dict[str, Json] = {
-    "/v1/messages": {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0K"}},
-    "/v1/chat/completions": {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0K"}},
-    "/v1/responses": {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0K", "detail": "high"},
-}
+from lego_rl.messages import Message
 
 
 def with_image(wire: Wire, messages: list[Message]) -> dict[str, Any]:
@@ -22,11 +16,11 @@ def with_image(wire: Wire, messages: list[Message]) -> dict[str, Any]:
     body: dict[str, Any] = wire.body(messages, (BASH,))
     last = body.get("input", body.get("messages"))[-1]
     if last.get("type") == "function_call_output":
-        last["output"] = [IMAGES[wire.path]]
+        last["output"] = [wire.image]
     elif isinstance(last["content"], list) and last["content"][0]["type"] == "tool_result":
-        last["content"][0]["content"] = [IMAGES[wire.path]]
+        last["content"][0]["content"] = [wire.image]
     else:
-        last["content"] = [IMAGES[wire.path]]
+        last["content"] = [wire.image]
     return body
 
 
@@ -64,7 +58,7 @@ async def test_nothing_is_trained_after_an_image_of_the_user(wire: Wire) -> None
         body = wire.body(messages, (BASH,))
         key = "input" if "input" in body else "messages"
         position = next(i for i, each in enumerate(body[key]) if each["role"] == "user")
-        body[key][position]["content"] = [IMAGES[wire.path]]
+        body[key][position]["content"] = [wire.image]
         assert (await ask(at, wire, body)).content == "Done."
         await check(at, engine, seen=0)
 
