@@ -49,8 +49,10 @@ class Request:
 
     @property
     def least_tokens(self) -> int:
-        """Tokens that its prompt has at the very least: one a message, but for system messages, which may be joined."""
-        return sum(message.role != "system" for message in self.messages)
+        """Tokens that its prompt has at the very least: one a message, but for system messages, which may be joined,
+        and one a tool and a call."""
+        written = sum(message.role != "system" for message in self.messages)
+        return written + len(self.tools) + sum(len(message.tool_calls) for message in self.messages)
 
 
 @dataclass(eq=False)

@@ -205,6 +205,7 @@ async def served(
     budget: Budget | None = None,
     *,
     ping_seconds: float = 3.0,
+    body_seconds: float = 30.0,
     seed: int | None = None,
     capture: CaptureSettings = DEFAULT_CAPTURE,
     template: ChatTemplate | None = None,
@@ -212,7 +213,13 @@ async def served(
 ) -> AsyncIterator[Served]:
     parser = tool_call_parser("qwen3_coder")
     gateway = Gateway(
-        engine, template or chat_template(), parser, ping_seconds=ping_seconds, capture=capture, spool=spool
+        engine,
+        template or chat_template(),
+        parser,
+        ping_seconds=ping_seconds,
+        body_seconds=body_seconds,
+        capture=capture,
+        spool=spool,
     )
     session = gateway.open(budget or Budget(), temperature=1.0, seed=seed)
     sock = socket.create_server(("127.0.0.1", 0))
