@@ -19,10 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
 from transformers import AutoConfig
 
 from lego_rl.commands import sft as sft_command
+from lego_rl.commands.screen import Screen
 from lego_rl.config.load import dump
 from lego_rl.config.sft_recipe import DemonstrationsSection, SftPolicySection, SftRecipe, SftRunSection
 from lego_rl.gateway.encoding import Encoder
@@ -39,7 +39,7 @@ from warm_start.initial import initial_policy
 from warm_start.settings import FULL, SMALL, BuildSettings
 from warm_start.tokenizer import END_OF_TEXT, END_OF_TURN, train_tokenizer
 
-_CONSOLE = Console()
+_CONSOLE = Screen()
 _PRINT_EVERY = 25
 _USER_TURN = "<|im_start|>user"
 _SMALL_FILES = ("chat_template.jinja", "README.md")
@@ -143,7 +143,7 @@ class Build:
         return run_dir / POLICY
 
     def _say(self, text: str) -> None:
-        _CONSOLE.print(f"[bold]{text}[/bold]")
+        _CONSOLE.print(text, style="bold")
 
 
 def fixed_prompt(demonstrations: Path, policy: Path) -> str:

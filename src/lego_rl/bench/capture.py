@@ -23,6 +23,7 @@ from pathlib import Path
 import aiohttp
 import numpy as np
 
+from lego_rl import __version__
 from lego_rl.bench import client
 from lego_rl.bench.engine import ReadyEngine, Routes
 from lego_rl.bench.rerender import render_anew
@@ -120,7 +121,7 @@ class CaptureBench:
                     record = Path(folder) / f"trial{number}"
                     record.mkdir()
                     trajectory = await gateway.close(session)
-                    write_trajectory(trajectory, record)
+                    write_trajectory(trajectory, record, harness="bench", version=__version__, session_id=record.name)
                 finished = time.process_time()
             disk = sum(file.stat().st_size for file in (Path(folder) / "trial0").iterdir()) / 2**20
         last = min(_LAST, len(said.replies))

@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
+from lego_rl.commands.screen import Screen
 from lego_rl.config.load import read
 from lego_rl.config.recipe import Recipe
 from lego_rl.sandbox.probe import probe
@@ -19,7 +18,7 @@ def sandbox() -> None:
         SandboxError: Agents cannot be isolated; the message names the one command that mends it.
     """
     report = asyncio.run(probe(State.default()))
-    console = Console()
+    console = Screen()
     console.print("sandbox: one was started, sealed, used and removed here")
     console.print(f"limits: memory is held by {report.memory}, processes by {report.processes}")
 
@@ -34,7 +33,7 @@ def recipe(path: Path, overrides: Sequence[str]) -> None:
 
     resolved = read(Recipe, path, overrides)
     bundle = check_recipe(resolved)
-    console = Console()
+    console = Screen()
     console.print(f"harness: {bundle.name} {bundle.version} is installed")
     console.print(
         f"policy: {resolved.policy.path} fits the budget, its template and {resolved.policy.tool_parser} agree"

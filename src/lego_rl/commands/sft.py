@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
 from lego_rl.commands.policies import policy_directory
+from lego_rl.commands.screen import Screen
 from lego_rl.config.begun import check_begun
 from lego_rl.config.load import dump, read
 from lego_rl.config.sft_recipe import SftRecipe
@@ -42,7 +42,7 @@ def run(path: Path, overrides: Sequence[str]) -> None:
 def _fine_tune(recipe: SftRecipe, folder: LockedFolder) -> None:
     segments = [segment for run in recipe.demonstrations.runs for segment in demonstrated_segments(run)]
     write_text(RunDirectory(folder.path).recipe, dump(recipe))
-    console = Console()
+    console = Screen()
     console.print(f"{len(segments)} segments of demonstrations · {recipe.sft.steps} updates of {recipe.sft.batch}")
 
     def show(metrics: SftMetrics) -> None:

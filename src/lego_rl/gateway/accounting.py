@@ -47,7 +47,42 @@ def trajectory_of(
         generations=generations,
         conversations=tuple(_conversation(end) for end in ends),
         tools=ends[0].chain()[0].request.tools if ends else (),
-        accounting=_account(generations, segments, budget_hit, refused),
+        accounting=account(generations, segments, budget_hit, refused),
+    )
+
+
+def account(
+    generations: Sequence[Generation],
+    segments: Sequence[Segment],
+    budget_hit: BudgetHit | None,
+    refused: Mapping[Refusal, int],
+) -> Accounting:
+    """The counts of a trial.
+
+    Args:
+        generations: Its calls.
+        segments: What was built from them.
+        budget_hit: Which budget ended its session, if one did.
+        refused: Requests that no model call of their own answered: reason → requests.
+    """
+    excluded: Counter[str] = Counter()
+    for generation in generations:
+        lost = len(generation.token_ids) - generation.delivered_tokens
+        unheld: Unheld = "cut" if generation.fate == "delivered" else generation.fate
+        excluded[unheld] += lost
+        if generation.excluded is not None:
+            excluded[generation.excluded] += generation.delivered_tokens
+    return Accounting(
+        calls=len(generations),
+        sampled_tokens=sum(len(generation.token_ids) for generation in generations),
+        delivered_tokens=sum(generation.delivered_tokens for generation in generations),
+        trainable_tokens=sum(int(segment.loss_mask.sum()) for segment in segments),
+        excluded={reason: lost for reason, lost in excluded.items() if lost},
+        tool_parse_faults=sum(not each.parsed and each.finish_reason != "length" for each in generations),
+        truncated=sum(each.finish_reason == "length" for each in generations),
+        tool_calls=sum(generation.calls_tools for generation in generations),
+        budget_hit=budget_hit,
+        refused=dict(refused),
     )
 
 
@@ -141,30 +176,3 @@ def _conversation(end: Call) -> tuple[Message, ...]:
         if call.turn is not None and not is_prefix:
             messages.append(call.turn.message)
     return tuple(messages)
-
-
-def _account(
-    generations: Sequence[Generation],
-    segments: Sequence[Segment],
-    budget_hit: BudgetHit | None,
-    refused: Mapping[Refusal, int],
-) -> Accounting:
-    excluded: Counter[str] = Counter()
-    for generation in generations:
-        lost = len(generation.token_ids) - generation.delivered_tokens
-        unheld: Unheld = "cut" if generation.fate == "delivered" else generation.fate
-        excluded[unheld] += lost
-        if generation.excluded is not None:
-            excluded[generation.excluded] += generation.delivered_tokens
-    return Accounting(
-        calls=len(generations),
-        sampled_tokens=sum(len(generation.token_ids) for generation in generations),
-        delivered_tokens=sum(generation.delivered_tokens for generation in generations),
-        trainable_tokens=sum(int(segment.loss_mask.sum()) for segment in segments),
-        excluded={reason: lost for reason, lost in excluded.items() if lost},
-        tool_parse_faults=sum(not each.parsed and each.finish_reason != "length" for each in generations),
-        truncated=sum(each.finish_reason == "length" for each in generations),
-        tool_calls=sum(generation.calls_tools for generation in generations),
-        budget_hit=budget_hit,
-        refused=dict(refused),
-    )
