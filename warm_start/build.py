@@ -30,6 +30,7 @@ from lego_rl.gateway.trajectory import Segment
 from lego_rl.rollout.demonstrations import demonstrated_segments
 from lego_rl.rollout.lock import LockedFolder
 from lego_rl.rollout.metrics_file import Figure, read_rows
+from lego_rl.train.card import PolicyCard
 from lego_rl.train.sft import POLICY, SftMetrics, run_sft
 from lego_rl.train.sft_settings import SftSettings
 from warm_start.capture import POLICY as SHIPPED
@@ -120,7 +121,8 @@ class Build:
     def _drill(self, policy: Path, stage: str, drills: Sequence[Segment], settings: SftSettings) -> Path:
         with LockedFolder(self.out / stage) as folder:
             finished = folder.path / POLICY
-            return finished if finished.exists() else run_sft(policy, drills, folder, settings, _show(settings))
+            card = PolicyCard("sft", policy.name, harness=None, reasoning=None)
+            return finished if finished.exists() else run_sft(policy, drills, folder, settings, _show(settings), card)
 
     def _capture(self, start: Path, settings: CaptureSettings) -> Path:
         folder = self.out / "demonstrations" / settings.harness

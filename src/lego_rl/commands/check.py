@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+from lego_rl.commands.policies import read_recipe
 from lego_rl.commands.screen import Screen
-from lego_rl.config.load import read
-from lego_rl.config.recipe import Recipe
 from lego_rl.sandbox.probe import probe
 from lego_rl.sandbox.state import State
 
@@ -31,7 +30,7 @@ def recipe(path: Path, overrides: Sequence[str]) -> None:
     """
     from lego_rl.commands.assemble import check_recipe  # it imports torch, which the check of a sandbox does not need
 
-    resolved = read(Recipe, path, overrides)
+    resolved = read_recipe(path, overrides)
     bundle = check_recipe(resolved)
     console = Screen()
     console.print(f"harness: {bundle.name} {bundle.version} is installed")

@@ -3,7 +3,7 @@
     outcome.json   format, specification, outcome, seconds, accounting, limits, and the digest of every part
     verdict.json   status of every test, where the change was graded
     patch.json     the agent's change (`sandbox.codec`)
-    trajectory.json.xz, tokens.npz   what the gateway wrote down (`gateway.store`)
+    trajectory.json.bz2, tokens.npz   what the gateway wrote down (`gateway.store`)
     logs/          text for people: tests, the harness's output; may be deleted
 
 Invariant: what is read is what was written together, in the folder of the trial that it is about. A part that was

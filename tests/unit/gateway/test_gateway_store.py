@@ -1,9 +1,9 @@
 """Trajectories on disk: readable by others, exact for us, and damage is named."""
 
 import asyncio
+import bz2
 import io
 import json
-import lzma
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +20,14 @@ from wires import WIRES, AnthropicWire, served
 
 from lego_rl.errors import RunError
 from lego_rl.gateway.atif import from_atif, to_atif
-from lego_rl.gateway.store import TOKENS_FILE, TRAJECTORY_FILE, load_segments, read_trajectory, write_trajectory
+from lego_rl.gateway.store import (
+    TOKENS_FILE,
+    TRAJECTORY_FILE,
+    load_segments,
+    read_text,
+    read_trajectory,
+    write_trajectory,
+)
 from lego_rl.gateway.trajectory import Accounting, Trajectory
 from lego_rl.messages import Message, Tool, ToolCall
 
@@ -109,7 +116,7 @@ def test_a_trial_without_a_call_has_a_record_too() -> None:
 def test_the_files_are_readable_without_this_package(tmp_path: Path) -> None:
     trajectory = asyncio.run(captured())
     write_trajectory(trajectory, tmp_path, harness="claude-code", version="2.1", session_id="t7")
-    document = json.loads(lzma.decompress((tmp_path / TRAJECTORY_FILE).read_bytes()))
+    document = json.loads(bz2.decompress((tmp_path / TRAJECTORY_FILE).read_bytes()))
     assert document["schema_version"].startswith("ATIF-v1.")
     assert document["agent"]["name"] == "claude-code"
     assert [step["source"] for step in document["steps"]] == ["system", "user", "agent", "agent"]
@@ -142,11 +149,14 @@ def test_damage_is_named(tmp_path: Path) -> None:
             load_segments(tmp_path)
     tokens.write_bytes(whole)
     said = text.read_bytes()
-    other = lzma.compress(lzma.decompress(said).replace(b'"lego_rl"', b'"other"'))
-    for broken in (b"", b"{}", said[:-9], lzma.compress(b"{}"), lzma.compress(b"\xff"), other):
+    other = bz2.compress(bz2.decompress(said).replace(b'"lego_rl"', b'"other"'))
+    for broken in (b"", b"{}", said[:-9], bz2.compress(b"{}"), bz2.compress(b"\xff"), other):
         text.write_bytes(broken)
         with pytest.raises(RunError, match=TRAJECTORY_FILE):
             read_trajectory(tmp_path)
+    text.write_bytes(b"")
+    with pytest.raises(RunError, match=TRAJECTORY_FILE):
+        read_text(tmp_path)
 
 
 def test_files_of_another_format_are_refused_and_say_which(tmp_path: Path) -> None:
@@ -163,11 +173,11 @@ def test_files_of_another_format_are_refused_and_say_which(tmp_path: Path) -> No
                 read(tmp_path)
             assert fix in raised.value.fix
         tokens.write_bytes(whole)
-        document = json.loads(lzma.decompress(said))
+        document = json.loads(bz2.decompress(said))
         document["extra"]["lego_rl"].pop("format")
         if number is not None:
             document["extra"]["lego_rl"]["format"] = number
-        text.write_bytes(lzma.compress(json.dumps(document).encode()))
+        text.write_bytes(bz2.compress(json.dumps(document).encode()))
         with pytest.raises(RunError, match=f"{TRAJECTORY_FILE} has {problem}") as raised:
             read_trajectory(tmp_path)
         assert fix in raised.value.fix

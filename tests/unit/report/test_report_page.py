@@ -1,8 +1,8 @@
 """The page: self-contained, complete, and safe whatever a model, a harness or a task wrote."""
 
+import bz2
 import hashlib
 import json
-import lzma
 import re
 from collections import Counter
 from html.parser import HTMLParser
@@ -98,8 +98,8 @@ def test_no_text_adds_an_element_or_an_attribute(run: FakeRun, text: str) -> Non
     documents = {path: path.read_bytes() for path in run.directory.trials.glob(f"*/{TRAJECTORY_FILE}")}
     assert documents
     for path, document in documents.items():
-        said = lzma.decompress(document).decode().replace(json.dumps("Let me look."), json.dumps(text))
-        put(path, lzma.compress(said.encode()))
+        said = bz2.decompress(document).decode().replace(json.dumps("Let me look."), json.dumps(text))
+        put(path, bz2.compress(said.encode()))
     hostile = Page(write_report(run.path).page.read_text())
     for path, document in documents.items():
         put(path, document)

@@ -130,7 +130,7 @@ def test_the_folder_holds_the_files_of_the_contract(store: TrialStore) -> None:
         "outcome.json",
         "patch.json",
         "tokens.npz",
-        "trajectory.json.xz",
+        "trajectory.json.bz2",
         "verdict.json",
     ]
 
@@ -173,7 +173,7 @@ def test_nothing_that_an_agent_prints_or_names_can_spoil_a_record(store: TrialSt
     assert back.patch == record.patch
 
 
-@pytest.mark.parametrize("name", ["outcome.json", "tokens.npz", "trajectory.json.xz", "verdict.json", "patch.json"])
+@pytest.mark.parametrize("name", ["outcome.json", "tokens.npz", "trajectory.json.bz2", "verdict.json", "patch.json"])
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut"])
 def test_a_damaged_record_is_named_never_half_read(store: TrialStore, name: str, damage: str) -> None:
     store.save(full())
@@ -213,7 +213,7 @@ def test_a_record_of_another_format_is_refused(store: TrialStore, number: int | 
 OTHER = dataclasses.replace(SPEC, attempt=3)
 
 
-@pytest.mark.parametrize("name", ["tokens.npz", "trajectory.json.xz", "verdict.json", "patch.json"])
+@pytest.mark.parametrize("name", ["tokens.npz", "trajectory.json.bz2", "verdict.json", "patch.json"])
 def test_a_file_of_another_trial_is_refused(store: TrialStore, name: str) -> None:
     whole = full()
     assert whole.trajectory is not None
@@ -254,7 +254,7 @@ def test_counts_and_rewards_that_contradict_the_other_files_are_refused(store: T
     store.save(full())
     outcome = json.loads((store.path / SPEC.id / "outcome.json").read_text())
     changed(store, accounting=outcome["accounting"] | {"trainable_tokens": 3})
-    with pytest.raises(RunError, match=r"the counts in outcome.json are not those in trajectory.json.xz"):
+    with pytest.raises(RunError, match=r"the counts in outcome.json are not those in trajectory.json.bz2"):
         store.load(SPEC.id)
     whole = full()
     lost = dataclasses.replace(whole.outcome, verdict=dataclasses.replace(whole.outcome.verdict, reward=0))  # type: ignore[type-var]
