@@ -114,7 +114,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def commands(text: str) -> Iterator[list[str]]:
     """Words of every ``lego-rl`` command in a page."""
-    shown = [line.partition("lego-rl ")[2] for block in indented(text) for line in block.split("\n")]
+    lines = [line for block in indented(text) for line in re.sub(r"\\\n\s*", "", block).split("\n")]
+    shown = [line.partition("lego-rl ")[2] for line in lines]
     shown += re.findall(r"`(?:\S*/)?lego-rl ([^`]+)`", text.replace("\n", " "))
     for line in shown:
         words = shlex.split(line, comments=True)
