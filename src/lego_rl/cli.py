@@ -207,9 +207,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # None where it is closed
             stream.reconfigure(errors="replace")  # a terminal without a letter for something is no reason to end a run
-    log = logging.StreamHandler()
-    log.setFormatter(PlainFormatter())
-    logging.basicConfig(level=logging.WARNING, handlers=[log])
+    if logging.lastResort is not None:  # for what nobody else writes down: Harbor has a file for each trial
+        logging.lastResort.setFormatter(PlainFormatter())
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _interrupt)

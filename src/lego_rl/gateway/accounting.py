@@ -7,7 +7,17 @@ from lego_rl.gateway.call import Call
 from lego_rl.gateway.roles import roles_of
 from lego_rl.gateway.routes import OwnedRoutes, owned_routes, route_shape
 from lego_rl.gateway.segments import build_segments, last_calls
-from lego_rl.gateway.trajectory import Accounting, CallRole, Fate, Generation, Segment, Trajectory
+from lego_rl.gateway.trajectory import (
+    Accounting,
+    BudgetHit,
+    CallRole,
+    Fate,
+    Generation,
+    Refusal,
+    Segment,
+    Trajectory,
+    Unheld,
+)
 from lego_rl.gateway.tree import TokenTree
 from lego_rl.messages import Message
 
@@ -15,7 +25,10 @@ _UNSEEN_KINDS = frozenset({"image", "audio", "video", "file"})
 
 
 def trajectory_of(
-    tree: TokenTree, budget_hit: str | None, refused: Mapping[str, int], train_roles: Collection[CallRole]
+    tree: TokenTree,
+    budget_hit: BudgetHit | None,
+    refused: Mapping[Refusal, int],
+    train_roles: Collection[CallRole],
 ) -> Trajectory:
     """Everything a session captured.
 
@@ -41,7 +54,10 @@ def trajectory_of(
 
 
 def account(
-    generations: Sequence[Generation], segments: Sequence[Segment], budget_hit: str | None, refused: Mapping[str, int]
+    generations: Sequence[Generation],
+    segments: Sequence[Segment],
+    budget_hit: BudgetHit | None,
+    refused: Mapping[Refusal, int],
 ) -> Accounting:
     """The counts of a trial.
 
@@ -54,7 +70,8 @@ def account(
     excluded: Counter[str] = Counter()
     for generation in generations:
         lost = len(generation.token_ids) - generation.delivered_tokens
-        excluded["cut" if generation.fate == "delivered" else generation.fate] += lost
+        unheld: Unheld = "cut" if generation.fate == "delivered" else generation.fate
+        excluded[unheld] += lost
         if generation.excluded is not None:
             excluded[generation.excluded] += generation.delivered_tokens
     return Accounting(

@@ -21,6 +21,19 @@ type Fate = Literal["delivered", "superseded", "abandoned"]
 Superseded: the harness went on with another call for the same request (the newest, unless a later request echoes an
 older one). Abandoned: the client was gone before the response was fully written."""
 
+type Unheld = Literal["superseded", "abandoned", "cut"]
+"""Why sampled tokens are not trained that the harness does not go on with: their call's fate, or, where only the
+beginning of an answer was delivered, ``cut``."""
+
+type BudgetHit = Literal["turns", "context", "wall_clock", "attempts"]
+"""What of a budget can end a session. ``attempts``: too many model calls were begun for the turns there are."""
+
+type Refusal = BudgetHit | Literal["closed", "count", "superseded", "client_gone", "engine_error", "internal"]
+"""Why no model call of its own answered a request. A budget, or ``closed``: the session was over. ``count``: no count
+of prompt tokens was left. ``superseded``: a newer request for the same came while the engine was at work, whose answer
+both get. ``client_gone``: nobody waited any more. ``engine_error``: the engine failed. ``internal``: this side has a
+bug or a wrong configuration."""
+
 
 @dataclass(frozen=True)
 class Generation:
@@ -139,8 +152,8 @@ class Accounting:
     tool_parse_faults: int = 0
     truncated: int = 0
     tool_calls: int = 0
-    budget_hit: str | None = None
-    refused: dict[str, int] = field(default_factory=dict)
+    budget_hit: BudgetHit | None = None
+    refused: dict[Refusal, int] = field(default_factory=dict)
 
     @property
     def delivered_fraction(self) -> float:

@@ -99,7 +99,7 @@ def test_what_was_left_of_answers_is_noted(tmp_path: Path, capsys: pytest.Captur
         replace(first, cut=2),
         replace(second, kept=2),
         generation(2, "And now?", "No.", parent=None, finish_reason="length", excluded="im\x1b[2Jage\nreward 1"),
-        refused={"tur\x07ns\nreward 1": 2},
+        refused={"turns": 2},
     )
     inspect.run(trial, None, 40)
     shown = capsys.readouterr().out
@@ -108,7 +108,7 @@ def test_what_was_left_of_answers_is_noted(tmp_path: Path, capsys: pytest.Captur
     assert f"{count - 2 + last - 1} cut" in lines[2]
     assert "im\\u{1b}[2Jage\\u{a}reward 1 · delivered" in lines[2]
     assert lines[3] == "answers: 1 truncated"
-    assert lines[4] == "refused: 2 tur\\u{7}ns\\u{a}reward 1"
+    assert lines[4] == "refused: 2 turns"
     calls = lines[lines.index(next(line for line in lines if line.startswith("call "))) + 1 :][:3]
     assert calls[0].endswith("stop only the first 2 delivered")
     assert calls[1].endswith(f"stop after the first 2 of {count} tokens; only the first 1 delivered")

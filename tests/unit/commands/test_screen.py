@@ -138,3 +138,16 @@ def test_no_command_prints_on_another_console() -> None:
     source = Path(lego_rl.__file__).parent
     users = {path.relative_to(source).as_posix() for path in source.rglob("*.py") if "rich.console" in path.read_text()}
     assert users == {"commands/screen.py"}
+
+
+def test_what_a_library_writes_into_a_file_of_its_own_is_not_on_the_screen(tmp_path: Path) -> None:
+    code = (
+        "import logging; from lego_rl import cli\n"
+        "log = logging.getLogger('harbor.of.one.trial')\n"
+        f"log.addHandler(logging.FileHandler({str(tmp_path / 'trial.log')!r}))\n"
+        "cli.app = lambda: log.warning('its sandbox is gone')\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+    assert "its sandbox is gone" in (tmp_path / "trial.log").read_text()
