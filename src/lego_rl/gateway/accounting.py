@@ -133,7 +133,8 @@ def _in_segments(trained: Iterable[Call]) -> set[Call]:
 def _fate(call: Call) -> Fate:
     if call.echoed:
         return "delivered"
-    if any(twin.echoed or twin.index > call.index for twin in call.twins if twin is not call and twin.recording):
+    others = [twin for twin in call.twins if twin is not call and twin.recording]
+    if any(twin.echoed or (twin.index > call.index and (twin.written or not call.written)) for twin in others):
         return "superseded"
     return "delivered" if call.written else "abandoned"
 

@@ -109,7 +109,7 @@ class Session:
         if request.least_tokens > self.budget.context_tokens:
             raise self._overflow(request.least_tokens)
         found = self._tree.locate(request)
-        self._tree.echo(found)
+        self._tree.echo(request, found)
         used_up = self._ledger.used_up(len(self._tree.calls), self._tree.begun)
         if used_up is not None:
             return self._refusal(used_up, found)
@@ -121,7 +121,7 @@ class Session:
         exchange = Exchange(position.known + len(context_ids))
         if exchange.prompt_tokens >= self.budget.context_tokens:
             raise self._overflow(exchange.prompt_tokens)
-        twins = [flying for flying in self._flights if position.asked_by(flying)]
+        twins = [each for each in self._flights if each.recording is None and position.asked_by(each)]
         call = self._tree.begin(position, context_ids)
         task = asyncio.ensure_future(self._answer(call, position, request, exchange))
         task.add_done_callback(lambda done: self._landed(done, call))
