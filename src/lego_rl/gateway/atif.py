@@ -17,6 +17,7 @@ from harbor.models.trajectories import ToolCall as AtifToolCall
 from harbor.models.trajectories import Trajectory as AtifTrajectory
 from pydantic import TypeAdapter
 
+from lego_rl.gateway.template import tool_spec
 from lego_rl.gateway.trajectory import Accounting, Trajectory
 from lego_rl.messages import Message, Tool, ToolCall
 
@@ -38,7 +39,7 @@ def to_atif(trajectory: Trajectory, *, harness: str, version: str, session_id: s
         version: Its version.
         session_id: The trial's id.
     """
-    agent = Agent(name=harness, version=version, tool_definitions=[_definition(tool) for tool in trajectory.tools])
+    agent = Agent(name=harness, version=version, tool_definitions=[tool_spec(tool) for tool in trajectory.tools])
     documents = [
         AtifTrajectory(
             session_id=session_id, trajectory_id=f"{session_id}.{index}", agent=agent, steps=_steps(messages)
@@ -155,8 +156,3 @@ def _unseen(message: Message) -> dict[str, Any]:
 
 def _unseen_of(extra: dict[str, Any]) -> tuple[str, ...]:
     return tuple(extra.get("unseen", ()))
-
-
-def _definition(tool: Tool) -> dict[str, Any]:
-    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
-    return {"type": "function", "function": function}
