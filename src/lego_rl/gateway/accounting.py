@@ -21,6 +21,8 @@ from lego_rl.gateway.trajectory import (
 from lego_rl.gateway.tree import TokenTree
 from lego_rl.messages import Message
 
+_UNSEEN_KINDS = frozenset({"image", "audio", "video", "file"})
+
 
 def trajectory_of(
     tree: TokenTree,
@@ -139,7 +141,12 @@ def _fate(call: Call) -> Fate:
 def _unseen(call: Call, known: Mapping[Call, str | None]) -> str | None:
     """What a call's prompt held that a text model cannot see, if anything; calls before it are `known`."""
     before = None if call.parent is None else known[call.parent]
-    return before or next((kind for message in call.request.messages for kind in message.unseen), None)
+    return before or next((_reason(kind) for message in call.request.messages for kind in message.unseen), None)
+
+
+def _reason(kind: str) -> str:
+    """Why a call is excluded. The kind is a word of whoever wrote the request, and no key of counts may be theirs."""
+    return kind if kind in _UNSEEN_KINDS else "other"
 
 
 def _generation(

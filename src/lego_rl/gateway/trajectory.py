@@ -56,7 +56,8 @@ class Generation:
         parsed: Whether every tool call in it could be parsed (a malformed one stays visible as text).
         calls_tools: Whether it holds a tool call that could be parsed.
         excluded: Why a delivered answer is not trained: what its prompt, or one before it, held that a text model
-            cannot see, such as ``image``; or that its role does not train, such as ``role_title``.
+            cannot see (``image``, ``audio``, ``video``, ``file``, ``other``); or that its role does not train, such as
+            ``role_title``.
         routes: ``[C + T, layers, top_k]`` uint8 (at a start ``[C + T - 1, ...]``): expert routes of the positions from
             the parent's last token to the one before this call's last. ``None`` for a dense model, and where the call
             is in no segment.
@@ -138,7 +139,7 @@ class Accounting:
         excluded: Why sampled tokens are not trainable: reason → tokens. Sums to sampled - trainable.
         tool_parse_faults: Calls in which a tool call could not be parsed, though the policy ended its answer.
         truncated: Calls that the token limit ended.
-        tool_calls: Calls in which one could.
+        tool_calls: Calls with a tool call that could be parsed.
         budget_hit: Which budget ended the session, if one did; not one after which the policy answered again.
         refused: Requests that no model call of their own answered: reason → requests.
     """

@@ -184,8 +184,12 @@ class TrialFolder:
 
     def trajectory(self) -> Trajectory | None:
         """What the gateway wrote down; ``None`` where no session came to be. Raises as `read` does."""
-        parts = self._part(TOKENS_FILE), self._part(TRAJECTORY_FILE)
-        return None if parts == (None, None) else read_trajectory(self.path)
+        parts = {self._part(name) for name in (TOKENS_FILE, TRAJECTORY_FILE)}
+        if parts == {None}:
+            return None
+        if None in parts:
+            raise self._contradiction(f"{OUTCOME_FILE} names one of {TOKENS_FILE} and {TRAJECTORY_FILE}")
+        return read_trajectory(self.path)
 
     def conversations(self) -> str | None:
         """The conversations in ATIF, a JSON text; ``None`` where no session came to be. Raises as `read` does."""

@@ -256,6 +256,9 @@ def test_counts_and_rewards_that_contradict_the_other_files_are_refused(store: T
     changed(store, accounting=outcome["accounting"] | {"trainable_tokens": 3})
     with pytest.raises(RunError, match=r"the counts in outcome.json are not those in trajectory.json.bz2"):
         store.load(SPEC.id)
+    changed(store, parts={name: digest for name, digest in outcome["parts"].items() if name != "tokens.npz"})
+    with pytest.raises(RunError, match=r"names one of tokens.npz and trajectory.json.bz2"):
+        store.load(SPEC.id)
     whole = full()
     lost = dataclasses.replace(whole.outcome, verdict=dataclasses.replace(whole.outcome.verdict, reward=0))  # type: ignore[type-var]
     with pytest.raises(UnrecordableError, match=r"outcome.json says reward 1, verdict.json 0"):
