@@ -21,7 +21,7 @@ class Explained:
     Attributes:
         means: What happened.
         normal: Where it is nothing to worry about.
-        do: What to do elsewhere.
+        do: What to do otherwise, or where to look.
     """
 
     means: str
@@ -248,7 +248,7 @@ def names_of(alias: Any) -> list[str]:
 
 
 def _table(head: str, rows: Mapping[str, Explained]) -> str:
-    lines = [f"| {head} | means | normal | elsewhere |", "| --- | --- | --- | --- |"]
+    lines = [f"| {head} | means | normal | otherwise |", "| --- | --- | --- | --- |"]
     lines += [f"| `{name}` | {text.means} | {text.normal} | {text.do} |" for name, text in rows.items()]
     return "\n".join(lines) + "\n"
 
