@@ -10,7 +10,7 @@ from typing import Any, TypeAliasType, get_args
 
 from lego_rl.gateway.dialects import DIALECTS
 from lego_rl.gateway.dialects.base import Problem
-from lego_rl.gateway.trajectory import Accounting, BudgetHit, CallRole, Fate, Refusal, Unheld
+from lego_rl.gateway.trajectory import Accounting, BudgetHit, CallRole, Fate, Refusal, Unheld, Unreadable
 from lego_rl.rollout.faults import FAULT_TABLE, Ended
 
 
@@ -21,7 +21,7 @@ class Explained:
     Attributes:
         means: What happened.
         normal: Where it is nothing to worry about.
-        do: What to do elsewhere.
+        do: What to do otherwise, or where to look.
     """
 
     means: str
@@ -97,9 +97,9 @@ OF_A_ROLE = Explained(
     "a call with the wrong role: how each is told is in [capture.md](../capture.md#who-is-calling)",
 )
 
-UNREADABLE = Explained(
-    "what was sampled after a part that a text model cannot see, under the part's name; unknown kinds of parts keep the"
-    " protocol's name for them",
+OF_A_KIND = Explained(
+    "what was sampled after a part of that kind, which a text model cannot see; `other` is whatever else a request"
+    " calls one",
     "where the harness has a tool that returns pictures or files",
     "take that tool away in `[harness.options]` if it costs much of `delivered_fraction`",
 )
@@ -211,7 +211,7 @@ def outcomes_page() -> Iterator[str]:
     rows = {_together(fates): OF_A_FATE}
     rows |= explained((name for name in names_of(Unheld) if name not in FATES), UNHELD)
     rows |= {_together(f"role_{role}" for role in names_of(CallRole)): OF_A_ROLE}
-    yield _table("excluded", rows | {"image`, `audio`, `file`, `…": UNREADABLE})
+    yield _table("excluded", rows | {_together(names_of(Unreadable)): OF_A_KIND})
     yield f"## Requests without a model call of their own\n\n{_REFUSED}{_together(names_of(BudgetHit))}`.\n"
     yield _table("refused", explained(names_of(Refusal), REFUSED))
     yield f"## Answers that are errors\n\n{_PROBLEMS}\n"
@@ -248,7 +248,7 @@ def names_of(alias: Any) -> list[str]:
 
 
 def _table(head: str, rows: Mapping[str, Explained]) -> str:
-    lines = [f"| {head} | means | normal | elsewhere |", "| --- | --- | --- | --- |"]
+    lines = [f"| {head} | means | normal | otherwise |", "| --- | --- | --- | --- |"]
     lines += [f"| `{name}` | {text.means} | {text.normal} | {text.do} |" for name, text in rows.items()]
     return "\n".join(lines) + "\n"
 

@@ -157,6 +157,7 @@ def test_python_compiles(page: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(registry.REGISTRY))
 def test_a_harness_has_its_section(name: str) -> None:
+    assert name in TITLES, "a harness has a section in docs/harnesses.md, and its title here"
     text, harness = section(TITLES[name]), registry.make(name)
     assert harness.version in text
     rows = ("start", "speaks", "silent by", "limits", "who asks", "ends", "of the repository")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import get_args
 
 from lego_rl.gateway.call import Call
 from lego_rl.gateway.roles import roles_of
@@ -17,11 +18,12 @@ from lego_rl.gateway.trajectory import (
     Segment,
     Trajectory,
     Unheld,
+    Unreadable,
 )
 from lego_rl.gateway.tree import TokenTree
 from lego_rl.messages import Message
 
-_UNSEEN_KINDS = frozenset({"image", "audio", "video", "file"})
+_KINDS: Mapping[str, Unreadable] = {kind: kind for kind in get_args(Unreadable.__value__)}
 
 
 def trajectory_of(
@@ -145,9 +147,9 @@ def _unseen(call: Call, known: Mapping[Call, str | None]) -> str | None:
     return before or next((_reason(kind) for message in call.request.messages for kind in message.unseen), None)
 
 
-def _reason(kind: str) -> str:
+def _reason(kind: str) -> Unreadable:
     """Why a call is excluded. The kind is a word of whoever wrote the request, and no key of counts may be theirs."""
-    return kind if kind in _UNSEEN_KINDS else "other"
+    return _KINDS.get(kind, "other")
 
 
 def _generation(

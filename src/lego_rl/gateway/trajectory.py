@@ -25,6 +25,9 @@ type Unheld = Literal["superseded", "abandoned", "cut"]
 """Why sampled tokens are not trained that the harness does not go on with: their call's fate, or, where only the
 beginning of an answer was delivered, ``cut``."""
 
+type Unreadable = Literal["image", "audio", "video", "file", "other"]
+"""Kinds of parts that a text model cannot see; ``other``: whatever else a request calls one."""
+
 type BudgetHit = Literal["turns", "context", "wall_clock", "attempts"]
 """What of a budget can end a session. ``attempts``: too many model calls were begun for the turns there are."""
 
@@ -56,7 +59,7 @@ class Generation:
         parsed: Whether every tool call in it could be parsed (a malformed one stays visible as text).
         calls_tools: Whether it holds a tool call that could be parsed.
         excluded: Why a delivered answer is not trained: what its prompt, or one before it, held that a text model
-            cannot see (``image``, ``audio``, ``video``, ``file``, ``other``); or that its role does not train, such as
+            cannot see (`Unreadable`); or that its role does not train, such as
             ``role_title``.
         routes: ``[C + T, layers, top_k]`` uint8 (at a start ``[C + T - 1, ...]``): expert routes of the positions from
             the parent's last token to the one before this call's last. ``None`` for a dense model, and where the call
