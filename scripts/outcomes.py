@@ -111,10 +111,10 @@ REFUSED: Mapping[str, Explained] = {
         "many in one trial, which then ends in `agent_timeout`: the harness takes no answer without a call as the end",
     ),
     "attempts": Explained(
-        "16 model calls were begun for each turn of the budget: answered with a plain last turn",
+        "16 model calls were begun, or prompts too long, for each turn of the budget: answered with a plain last turn",
         "never",
-        "the client hangs up and asks again without end, or the engine fails every time: see `client_gone` and"
-        " `engine_error` of the same trial",
+        "the client hangs up and asks again without end, the engine fails every time, or the harness sends what does"
+        " not fit again and again: see `client_gone`, `engine_error` and `context` of the same trial",
     ),
     "wall_clock": Explained(
         "the time was up: a running call was aborted, and it and later requests got a plain last turn",

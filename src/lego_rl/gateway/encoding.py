@@ -123,6 +123,10 @@ class Encoder:
         ids.extend(self._encode_piece(rendered[at:]))
         return ids
 
+    def count(self, text: str) -> int:
+        """Tokens of a text by itself, in which nothing is an added token."""
+        return len(self._encode_fragment(text))
+
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, added tokens included; bytes that are no UTF-8 become U+FFFD."""
         text: str = self._full.decode(list(ids), skip_special_tokens=False)

@@ -14,7 +14,8 @@ type Over = BudgetHit | Literal["closed"]
 """Why no further model call may start."""
 
 _ATTEMPTS_PER_TURN = 16
-"""Model calls that may begin for one that is answered: clients that hang up and try again, and an engine that fails."""
+"""Model calls that may begin for one that is answered: clients that hang up and try again, an engine that fails, and
+prompts that do not fit."""
 _COUNTS_PER_TURN = 16
 """Counts of prompt tokens that a turn allows: harnesses count each message and each tool by itself now and then."""
 
@@ -64,7 +65,8 @@ class Ledger:
             return "wall_clock"
         if calls >= self._budget.turns:
             return "turns"
-        return "attempts" if begun >= _ATTEMPTS_PER_TURN * self._budget.turns else None
+        tries = begun + self.refused["context"]
+        return "attempts" if tries >= _ATTEMPTS_PER_TURN * self._budget.turns else None
 
     def may_count(self) -> bool:
         """Take one count of prompt tokens, if there is one left."""

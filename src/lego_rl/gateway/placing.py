@@ -16,7 +16,7 @@ from lego_rl.gateway.call import Call, Request
 from lego_rl.gateway.position import Position
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.gateway.template import ChatTemplate, Sheet
-from lego_rl.gateway.threads import LARGE_CHARACTERS, in_thread
+from lego_rl.gateway.threads import LARGE_CHARACTERS, REQUESTS, in_thread
 from lego_rl.gateway.tree import TokenTree
 
 
@@ -62,7 +62,7 @@ class Keep:
         """See `Placing.place`."""
         if found.new_characters < LARGE_CHARACTERS:
             return Placed(found, found.render(self._template))
-        return Placed(found, await in_thread(lambda: found.render(self._template)))
+        return Placed(found, await in_thread(lambda: found.render(self._template), REQUESTS))
 
 
 class AsSent:
@@ -85,13 +85,13 @@ class AsSent:
 
         whole = replace(found, parent=None, kept=0, request=request)
         is_large = whole.new_characters >= LARGE_CHARACTERS
-        sheet = await in_thread(render) if is_large else render()
+        sheet = await in_thread(render, REQUESTS) if is_large else render()
         position, blocks = _follow(tree, found, request, sheet, sampled)
 
         def encode() -> NDArray[np.int32]:
             return self._ids(position, blocks)
 
-        return Placed(position, await in_thread(encode) if is_large else encode())
+        return Placed(position, await in_thread(encode, REQUESTS) if is_large else encode())
 
     def _ids(self, position: Position, blocks: Sequence[str]) -> NDArray[np.int32]:
         ids: list[int] = []

@@ -16,7 +16,7 @@ from lego_rl.gateway.exchange import Exchange
 from lego_rl.gateway.json_text import BODY_DEPTH
 from lego_rl.gateway.refusals import BodyStalled, BudgetSpent, ContextOverflow, InternalFault
 from lego_rl.gateway.session import Session
-from lego_rl.gateway.threads import LARGE_CHARACTERS, in_thread
+from lego_rl.gateway.threads import LARGE_CHARACTERS, REQUESTS, in_thread
 
 _HEAD_START_SECONDS = 0.05
 """How long a stream's headers wait: a failure of the engine that is there at once gets a status of its own."""
@@ -95,7 +95,7 @@ class Responder:
 
     async def _parse(self, content: bytes, http: web.Request, dialect: Dialect) -> Asked:
         large = len(content) >= _LARGE_BODY
-        parts = await in_thread(lambda: self._reader.split(content)) if large else self._reader.split(content)
+        parts = await in_thread(lambda: self._reader.split(content), REQUESTS) if large else self._reader.split(content)
 
         def read() -> Asked:
             try:
@@ -105,7 +105,7 @@ class Responder:
             return dialect.read(body, http.headers)
 
         unread = len(content) if parts is None else parts.unread
-        return read() if unread < LARGE_CHARACTERS and not large else await in_thread(read)
+        return read() if unread < LARGE_CHARACTERS and not large else await in_thread(read, REQUESTS)
 
     async def _respond(
         self, http: web.Request, dialect: Dialect, asked: Asked, exchange: Exchange, work: "asyncio.Task[Answer]"

@@ -7,6 +7,7 @@ it. Budgets and sampling are the session's; nothing in a request changes them.
 import asyncio
 import logging
 import secrets
+from dataclasses import replace
 from pathlib import Path
 
 from lego_rl.engine.protocol import Engine, EngineError
@@ -17,6 +18,7 @@ from lego_rl.gateway.call import Call, Request
 from lego_rl.gateway.dialects.base import Answer
 from lego_rl.gateway.exchange import Exchange
 from lego_rl.gateway.ledger import Ledger, Over
+from lego_rl.gateway.length import tokens_if_far_longer
 from lego_rl.gateway.placing import placing
 from lego_rl.gateway.position import Position
 from lego_rl.gateway.recording import record
@@ -25,6 +27,7 @@ from lego_rl.gateway.sampling import SessionSampling
 from lego_rl.gateway.settings import DEFAULT_CAPTURE, CaptureSettings
 from lego_rl.gateway.spool import TEMPORARY, RouteSpool
 from lego_rl.gateway.template import ChatTemplate
+from lego_rl.gateway.threads import LARGE_CHARACTERS, REQUESTS, in_thread
 from lego_rl.gateway.tool_calls import ToolCallParser
 from lego_rl.gateway.tool_calls.text import TextParser
 from lego_rl.gateway.trajectory import Trajectory
@@ -113,6 +116,8 @@ class Session:
         used_up = self._ledger.used_up(len(self._tree.calls), self._tree.begun)
         if used_up is not None:
             return self._refusal(used_up, found)
+        if (tokens := await self._far_longer(found)) is not None:
+            raise self._overflow(tokens)
         placed = await self._placing.place(self._tree, found, request)
         position, context_ids = placed.position, placed.context_ids
         used_up = self._used_up(position)
@@ -146,6 +151,8 @@ class Session:
         if self._used_up(found) is not None or not self._ledger.may_count():
             self._ledger.refused["count"] += 1
             raise BudgetSpent
+        if (tokens := await self._far_longer(found)) is not None:
+            raise ContextOverflow(tokens, self.budget.context_tokens)
         placed = await self._placing.place(self._tree, found, request)
         return placed.position.known + len(placed.context_ids)
 
@@ -166,6 +173,15 @@ class Session:
     def drop_routes(self) -> None:
         """Leave the routes to the trajectory that was built: their place on the disk is free once that is gone."""
         self._tree.drop_routes()
+
+    async def _far_longer(self, found: Position) -> int | None:
+        """Tokens of a request, roughly, where they are far more than it may have."""
+        if found.new_characters < LARGE_CHARACTERS:
+            return None
+        limit = self.budget.context_tokens - found.known
+        asked = found.request if found.parent is None else replace(found.request, tools=())
+        more = await in_thread(lambda: tokens_if_far_longer(asked, limit, self._template.count), REQUESTS)
+        return None if more is None else found.known + more
 
     def _overflow(self, prompt_tokens: int) -> ContextOverflow:
         self._ledger.refuse("context", self._tree.begun)

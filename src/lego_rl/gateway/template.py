@@ -184,6 +184,10 @@ class ChatTemplate:
         rendered = self._render([self._stub[0], turn], [tool_spec(tool) for tool in tools] or None)
         return rendered.partition(MARK)[2].partition(self._end)[0]
 
+    def count(self, text: str) -> int:
+        """Tokens of a text of a message by itself."""
+        return self._encoder.count(text)
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of a sampled turn, without the stop token that ends it."""
         ids = token_ids[:-1] if len(token_ids) and token_ids[-1] in self.stop_token_ids else token_ids

@@ -19,7 +19,7 @@ from lego_rl.gateway.call import Request
 from lego_rl.gateway.refusals import BudgetSpent, ContextOverflow
 from lego_rl.gateway.session import Session
 from lego_rl.gateway.template import ChatTemplate
-from lego_rl.gateway.threads import in_thread
+from lego_rl.gateway.threads import REQUESTS, in_thread
 from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.messages import Message, Tool, ToolCall
 
@@ -93,6 +93,63 @@ class CountingTemplate(ChatTemplate):
     def continuation(self, messages: Sequence[Message], *, after: int) -> list[int]:
         self.renders += 1
         return super().continuation(messages, after=after)
+
+
+KINDS = ["a", "word ", "<|im_start|>", "\ufdd0", "\n", " \n", "é漢👩", "x = {'a': [1, 2]}\n", "9"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", ["content", "argument", "schema"])
+async def test_only_what_is_far_too_long_is_refused_unrendered(kind: str, place: str) -> None:
+    text = f"-{kind * (250_000 // len(kind))}-"
+    call = ToolCall("c", "bash", {"command": [text]})
+    messages = {"content": [user(text)], "argument": [user("-"), Message("assistant", "-", (call,)), user("-")]}
+    tools = (Tool("bash", text, {"x": {"y": text}}) if place == "schema" else BASH,)
+    request = Request(tuple(messages.get(place, START)), tools)
+    tokens = len(chat_template().opening(request.messages, request.tools))
+
+    async def refused(limit: int) -> bool:
+        template = CountingTemplate(encoder(), TEMPLATE)
+        budget = Budget(context_tokens=limit)
+        parser = tool_call_parser("qwen3_coder")
+        session = Session(tape(["Done."]), template, parser, budget=budget, temperature=1.0, seed=None)
+        try:
+            await (await session.admit(request)).answer()
+        except ContextOverflow as error:
+            assert f"> {limit} maximum" in str(error)
+        assert session.close().accounting.calls == (tokens < limit)
+        return template.renders == 0
+
+    assert not await refused(tokens + 10)
+    assert await refused(tokens // 5)
+
+
+async def test_large_requests_of_one_trial_do_not_keep_others_waiting_for_a_thread() -> None:
+    started, gate = threading.Barrier(9), threading.Event()
+
+    def work() -> None:
+        started.wait(10)
+        gate.wait(10)
+
+    def last() -> None:
+        started.wait(10)
+
+    busy = [asyncio.create_task(in_thread(work, REQUESTS)) for _ in range(8)]
+    await in_thread(last, REQUESTS)  # all eight hold a thread
+    assert await in_thread(lambda: 7) == 7
+    gate.set()
+    await asyncio.gather(*busy)
+
+
+async def test_prompts_that_do_not_fit_are_attempts() -> None:
+    wire = AnthropicWire()
+    async with served(tape([]), Budget(turns=2, context_tokens=100)) as at:
+        body = wire.body([user("word " * 400)], ())
+        statuses = [(await at.post(wire, body)).status for _ in range(33)]
+        assert statuses == [400] * 32 + [200]
+        accounting = (await at.close()).accounting
+        assert accounting.refused == {"context": 32, "attempts": 1}
+        assert accounting.budget_hit == "attempts"
 
 
 @pytest.mark.parametrize("spent", ["turns", "wall_clock", "closed"])
