@@ -8,8 +8,8 @@ one concurrent session for each URL; milliseconds of every call as JSON on stand
 import http.client
 import json
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -121,16 +121,8 @@ def run(said: dict[str, Any], dialect: str, url: str) -> list[float]:
 def main(path: str, dialect: str, urls: list[str]) -> None:
     """Run one session at each of `urls`, all at once."""
     said = json.loads(Path(path).read_text(encoding="utf-8"))
-    times: list[list[float]] = [[] for _ in urls]
-
-    def session(number: int) -> None:
-        times[number] = run(said, dialect, urls[number])
-
-    threads = [threading.Thread(target=session, args=(number,)) for number in range(len(urls))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(urls)) as sessions:
+        times = list(sessions.map(lambda url: run(said, dialect, url), urls))
     json.dump(times, sys.stdout)
 
 

@@ -40,8 +40,9 @@ def policy_folder() -> Path:
             f"the benchmark's tokenizer and template are not installed ({error})", "install the extra: lego-rl[dev]"
         ) from error
     folder = cache_folder("bench") / name
-    if folder.is_dir():
+    if _is_whole(folder):
         return folder
+    shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as scratch:
         made = Path(scratch) / "policy"
@@ -57,6 +58,15 @@ def policy_folder() -> Path:
         if not folder.is_dir():  # another process may have been faster
             made.rename(folder)
     return folder
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether a folder that was made before has both files to their ends: a host may have lost power since."""
+    try:
+        texts = [(folder / name).read_text(encoding="utf-8") for name in ("tokenizer.json", "chat_template.jinja")]
+    except (OSError, ValueError):
+        return False
+    return texts[0].endswith("}") and bool(texts[1])
 
 
 def _package(name: str) -> Path:

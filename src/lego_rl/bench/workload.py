@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from lego_rl.gateway.encoding import Encoder
 from lego_rl.messages import Json, Tool
 
-_RESERVE = 40
-"""Tokens of a turn besides thoughts and command, and of a tool result besides its text, at most."""
+_RESERVE = 25
+"""Tokens that come round a tool result, and that its text gains when it is tokenised again, roughly."""
 
 
 @dataclass(frozen=True)

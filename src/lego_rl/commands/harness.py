@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from rich.console import Console
 from rich.table import Table
 
 from lego_rl.commands import interrupts
+from lego_rl.commands.screen import Screen
 from lego_rl.config.load import plain
 from lego_rl.conformance.laws import Law
 from lego_rl.conformance.situations import SITUATIONS, Situation
@@ -16,10 +16,8 @@ from lego_rl.harness import registry
 from lego_rl.harness.base import HarnessBundle
 from lego_rl.settings import nearest
 
-_WHOLE = 10_000
-"""Columns of what is no terminal: nothing is cut there, or broken into lines."""
 _LAST_LINES = 5
-_ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 def install(name: str) -> None:
@@ -29,7 +27,7 @@ def install(name: str) -> None:
         ConfigError: The name is unknown.
         HarnessError: It cannot be installed.
     """
-    console = _console()
+    console = Screen()
     with console.status(f"installing {name} (once; a few hundred megabytes)"):
         bundle = registry.install(name)
     size = _megabytes(bundle.size_bytes)
@@ -44,7 +42,7 @@ def verify(name: str) -> None:
         HarnessError: It is not installed, or a file was altered.
     """
     bundle = registry.verify(name)
-    _console().print(f"{bundle.name} {bundle.version} · unaltered · sha256 {bundle.hash}")
+    Screen().print(f"{bundle.name} {bundle.version} · unaltered · sha256 {bundle.hash}")
 
 
 def show() -> None:
@@ -60,11 +58,11 @@ def show() -> None:
         for folder, bundle in own.items():
             state = "installed" if folder == wanted.folder else "superseded"
             table.add_row(name, bundle.version, _megabytes(bundle.size_bytes), bundle.hash[:8], bundle.licence, state)
-    console = _console()
+    console = Screen()
     console.print(table)
     for damaged in found:
         if isinstance(damaged, HarnessError):
-            console.print(_clean(str(damaged)), markup=False, highlight=False, soft_wrap=True)
+            console.print(str(damaged))
 
 
 def test(name: str, only: Sequence[str], overrides: Iterable[str], at_once: int) -> None:
@@ -82,7 +80,7 @@ def test(name: str, only: Sequence[str], overrides: Iterable[str], at_once: int)
         SandboxError: This machine cannot isolate a harness.
         KeyboardInterrupt: Somebody asked for the end; nothing is left behind.
     """
-    console = _console()
+    console = Screen()
     chosen = _situations(only)
     bench = Bench.prepare(name, plain(overrides))
     with console.status(f"{name} {bench.bundle.version}: {len(chosen)} situations"):
@@ -92,7 +90,7 @@ def test(name: str, only: Sequence[str], overrides: Iterable[str], at_once: int)
     broken = [report for report in reports if not report.held]
     for report in broken:
         for line in told(report):
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+            console.print(line)
     if broken:
         names = ", ".join(report.situation.name for report in broken)
         silent = any(not report.roles for report in broken)
@@ -125,9 +123,10 @@ def law_table(reports: Iterable[Report]) -> Table:
 def told(report: Report) -> Iterator[str]:
     """What broke the laws in a situation, and how the harness ended."""
     for law, wrong in report.broken.items():
-        yield _clean(f"{report.situation.name}: {law}: {wrong}")
+        yield f"{report.situation.name}: {law}: {wrong}"
     completed = report.completed
-    words = [line for line in map(_clean, (completed.stderr or completed.stdout).splitlines()) if line.strip()]
+    output = _COLOUR.sub("", completed.stderr or completed.stdout)
+    words = [line for line in output.splitlines() if line.strip()]
     said = "; its last words:" if words else ", without a word"
     yield f"{report.situation.name}: exit code {completed.returncode}{said}"
     for line in words[-_LAST_LINES:]:
@@ -140,16 +139,6 @@ def _situations(only: Sequence[str]) -> list[Situation]:
         if name not in known:
             raise ConfigError(f"there is no situation {name!r}", nearest(name, known))
     return [known[name] for name in dict.fromkeys(only) or known]
-
-
-def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=_WHOLE)
-
-
-def _clean(text: str) -> str:
-    """What a program said, without what a terminal would obey."""
-    return "".join(c if c.isprintable() else " " for c in _ESCAPE.sub("", text))
 
 
 def _megabytes(size: int) -> str:

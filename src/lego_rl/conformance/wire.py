@@ -15,7 +15,7 @@ from typing import Literal
 from lego_rl.engine.protocol import Sample
 from lego_rl.gateway.dialects import DIALECTS
 from lego_rl.gateway.dialects.base import Dialect
-from lego_rl.gateway.session import ContextOverflow
+from lego_rl.gateway.refusals import ContextOverflow
 
 type Fault = Literal["cut", "lost", "too long"]
 """``cut``: the answer breaks off in the middle. ``lost``: nothing of it arrives. ``too long``: the request is refused

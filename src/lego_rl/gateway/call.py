@@ -49,8 +49,10 @@ class Request:
 
     @property
     def least_tokens(self) -> int:
-        """Tokens that its prompt has at the very least: one a message, but for system messages, which may be joined."""
-        return sum(message.role != "system" for message in self.messages)
+        """Tokens that its prompt has at the very least: one a message, but for system messages, which may be joined,
+        and one a tool and a call."""
+        written = sum(message.role != "system" for message in self.messages)
+        return written + len(self.tools) + sum(len(message.tool_calls) for message in self.messages)
 
 
 @dataclass(eq=False)
@@ -69,6 +71,7 @@ class Call:
         turn: The answer as the harness gets it; ``None`` until it is read.
         written: Whether the response was fully written.
         echoed: Sampled ids that a later request held: none, all, or those of a prefix.
+        echo: What the last request that held the whole answer had in its place.
         reused: Calls whose answers are part of `context_ids`.
         digests: Of the rendered blocks of `context_ids`, where requests are placed by them.
         children: Calls that continue this one.
@@ -85,6 +88,7 @@ class Call:
     turn: Turn | None = None
     written: bool = False
     echoed: int = 0
+    echo: Message | None = None
     reused: "tuple[Call, ...]" = ()
     digests: tuple[bytes, ...] = ()
     children: "list[Call]" = field(default_factory=list)

@@ -13,7 +13,7 @@ the tokenizers library.
 import json
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -29,6 +29,8 @@ MARK = _ESCAPE + "2"
 """A marker that quoted text cannot contain, for `template` to find a place in what it rendered."""
 
 _CACHED_LENGTH = 512
+SLICE = 1 << 15
+"""Characters that are looked through or encoded without letting other threads run, and with them the other trials."""
 
 
 class Encoder:
@@ -66,7 +68,8 @@ class Encoder:
         self._added = added
         names = sorted(added, key=len, reverse=True)
         alternatives = "|".join(map(re.escape, names))
-        self._split = re.compile(f"({alternatives})")
+        self._added_token = re.compile(alternatives)
+        self._longest = len(names[0])
         # One character at a time, so that overlapping spellings are all broken; a spelling cut off by the end of the
         # text is broken too, for the template's next characters could complete it.
         cut = {name[:size] for name in names for size in range(1, len(name))}
@@ -95,14 +98,15 @@ class Encoder:
 
     def leading_token(self, rendered: str) -> str | None:
         """The added token that `rendered` starts with, if it does."""
-        found = self._split.match(rendered)
+        found = self._added_token.match(rendered)
         return found.group(0) if found else None
 
     def quote(self, text: str) -> str:
         """Message text, safe to be rendered: no spelling of an added token is whole. `encode` undoes it."""
         if not self._first.search(text):
             return text
-        return self._spelling.sub(lambda found: found.group(1) + _BREAK, text.replace(_ESCAPE, _LITERAL))
+        # A slice is quoted as if the text ended there: whatever spelling its end cuts in two is broken as well.
+        return "".join(self._quote(text[at : at + SLICE]) for at in range(0, len(text), SLICE))
 
     def unquote(self, text: str) -> str:
         """What `quote` was given, as far as it is in a rendered text."""
@@ -111,14 +115,12 @@ class Encoder:
     def encode(self, rendered: str) -> list[int]:
         """Ids of a rendered template; quoted spellings are encoded as the text they are."""
         ids: list[int] = []
-        for index, piece in enumerate(self._split.split(rendered)):
-            if index % 2:
-                ids.append(self._added[piece])
-            elif piece:
-                fragment = self.unquote(piece)
-                ids.extend(
-                    self._encode_long(fragment) if len(fragment) >= _CACHED_LENGTH else self._encode_fragment(fragment)
-                )
+        at = 0
+        for start, end in self._added_tokens(rendered):
+            ids.extend(self._encode_piece(rendered[at:start]))
+            ids.append(self._added[rendered[start:end]])
+            at = end
+        ids.extend(self._encode_piece(rendered[at:]))
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -126,8 +128,32 @@ class Encoder:
         text: str = self._full.decode(list(ids), skip_special_tokens=False)
         return text
 
+    def _quote(self, text: str) -> str:
+        return self._spelling.sub(lambda found: found.group(1) + _BREAK, text.replace(_ESCAPE, _LITERAL))
+
+    def _added_tokens(self, rendered: str) -> Iterator[tuple[int, int]]:
+        """Where the added tokens stand that are whole: start and end of each."""
+        at = 0
+        while at < len(rendered):
+            whole = at + SLICE  # a token that starts before this ends within the view
+            found = self._added_token.search(rendered, at, whole + self._longest)
+            if found is None or found.start() >= whole:
+                at = whole
+            else:
+                yield found.span()
+                at = found.end()
+
+    def _encode_piece(self, piece: str) -> Sequence[int]:
+        if not piece:
+            return ()
+        fragment = self.unquote(piece)
+        return self._encode_long(fragment) if len(fragment) >= _CACHED_LENGTH else self._encode_fragment(fragment)
+
     def _encode_fragment(self, text: str) -> tuple[int, ...]:
-        # A batch of one: the library lets other threads run while it encodes a batch, not while it encodes a text.
+        if len(text) < SLICE:
+            return tuple(self._model.encode(text, add_special_tokens=False).ids)
+        # The library lets other threads run while it encodes a batch, not while it encodes a text. Getting back to work
+        # then may take a while, which short texts are not worth.
         return tuple(self._model.encode_batch([text], add_special_tokens=False)[0].ids)
 
     def _encode_packed(self, text: str) -> "array[int]":

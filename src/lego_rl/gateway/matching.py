@@ -56,8 +56,7 @@ def _same_call(known: ToolCall, sent: ToolCall, tools: Sequence[Tool]) -> bool:
 
 def _is_another_tool(known: str, sent: str, tools: Sequence[Tool]) -> bool:
     """Whether two names are of two tools that are both offered. Where one is not, it is another name for the other."""
-    offered = {tool.name for tool in tools}
-    return known != sent and known in offered and sent in offered
+    return known != sent and {known, sent} <= {tool.name for tool in tools}
 
 
 def _says_it_was_not_run(known: ToolCall, sent: ToolCall) -> bool:

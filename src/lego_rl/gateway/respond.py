@@ -14,7 +14,8 @@ from lego_rl.gateway.body import BodyReader
 from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Counting, Dialect, Problem
 from lego_rl.gateway.exchange import Exchange
 from lego_rl.gateway.json_text import BODY_DEPTH
-from lego_rl.gateway.session import BudgetSpent, ContextOverflow, InternalFault, Session
+from lego_rl.gateway.refusals import BodyStalled, BudgetSpent, ContextOverflow, InternalFault
+from lego_rl.gateway.session import Session
 from lego_rl.gateway.threads import LARGE_CHARACTERS, in_thread
 
 _HEAD_START_SECONDS = 0.05
@@ -29,30 +30,38 @@ _LARGE_BODY = 4 * 2**20
 """Bytes of a body from which on even looking up what is known of it is worth a thread."""
 
 _FAILED = (EngineError, CaptureError, InternalFault)
-_UNANSWERED = (*_FAILED, BadRequest, BudgetSpent, ContextOverflow, TemplateError, web.HTTPRequestEntityTooLarge)
+_UNANSWERED = (
+    *_FAILED, BadRequest, BodyStalled, BudgetSpent, ContextOverflow, TemplateError, web.HTTPRequestEntityTooLarge,
+)  # fmt: skip
 
 
 class Responder:
     """Answers the requests of one session, no more of them at a time than a harness has use for; others wait.
 
     Args:
+        session: Whose they are.
         ping_seconds: Between two signs of life on a stream that waits for the engine.
+        body_seconds: How long a body may take to arrive.
         largest: Bytes of the largest body.
     """
 
-    def __init__(self, ping_seconds: float, largest: int) -> None:
+    def __init__(self, session: Session, *, ping_seconds: float, body_seconds: float, largest: int) -> None:
+        self._session = session
         self._ping_seconds = ping_seconds
+        self._body_seconds = body_seconds
         self._reader = BodyReader(depth=BODY_DEPTH, most=largest)
         self._open = asyncio.Semaphore(_OPEN)
         self._intake = asyncio.Semaphore(_INTAKE)
+        self._reading = asyncio.Lock()  # what is remembered of bodies is for one thread at a time
 
-    async def complete(self, http: web.Request, dialect: Dialect, session: Session) -> web.StreamResponse:
+    async def complete(self, http: web.Request, dialect: Dialect) -> web.StreamResponse:
         """Answer a request for a completion."""
+        self._session.start_clock()
         async with self._open:
             try:
                 async with self._intake:
                     asked = await self._read(http, dialect)
-                    exchange = await session.admit(asked.request)
+                    exchange = await self._session.admit(asked.request)
                 work = exchange.answer()
                 try:
                     return await self._respond(http, dialect, asked, exchange, work)
@@ -61,20 +70,30 @@ class Responder:
             except _UNANSWERED as error:
                 return _failed(dialect, error)
 
-    async def count(
-        self, http: web.Request, dialect: Dialect, counting: Counting, session: Session
-    ) -> web.StreamResponse:
+    async def count(self, http: web.Request, dialect: Dialect, counting: Counting) -> web.StreamResponse:
         """Answer a request for the number of prompt tokens."""
+        self._session.start_clock()
         async with self._intake:
             try:
                 asked = await self._read(http, dialect)
-                tokens = await session.count(asked.request)
+                tokens = await self._session.count(asked.request)
                 return web.json_response({**counting.constant, counting.key: tokens})
             except _UNANSWERED as error:
                 return _failed(dialect, error)
 
     async def _read(self, http: web.Request, dialect: Dialect) -> Asked:
-        content = await http.read()
+        content = await self._content(http)
+        async with self._reading:
+            return await self._parse(content, http, dialect)
+
+    async def _content(self, http: web.Request) -> bytes:
+        try:
+            async with asyncio.timeout(self._body_seconds):
+                return await http.read()
+        except TimeoutError as error:
+            raise BodyStalled(self._body_seconds) from error
+
+    async def _parse(self, content: bytes, http: web.Request, dialect: Dialect) -> Asked:
         large = len(content) >= _LARGE_BODY
         parts = await in_thread(lambda: self._reader.split(content)) if large else self._reader.split(content)
 
@@ -131,6 +150,8 @@ def _problem(error: Exception) -> Problem:
             return "bad_request"
         case web.HTTPRequestEntityTooLarge():
             return "too_large"
+        case BodyStalled():
+            return "stalled"
         case ContextOverflow():
             return "context"
         case EngineError():

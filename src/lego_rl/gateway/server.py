@@ -55,6 +55,7 @@ class Gateway:
         parser: Of the policy's tool-call format.
         model: Model name that ``/v1/models`` lists; requests may name any.
         ping_seconds: Between two signs of life on a stream that waits for the engine.
+        body_seconds: How long a request body may take to arrive: it comes from the same machine.
         connections: Most open connections of one listener; further ones wait.
         capture: What stays in the policy's context, and which calls train.
         spool: Folder on a disk, for what is captured and not needed before a session ends.
@@ -68,6 +69,7 @@ class Gateway:
         *,
         model: str = "policy",
         ping_seconds: float = 3.0,
+        body_seconds: float = 30.0,
         connections: int = CONNECTIONS,
         capture: CaptureSettings = DEFAULT_CAPTURE,
         spool: Path = TEMPORARY,
@@ -77,6 +79,7 @@ class Gateway:
         self._parser = parser
         self._model = model
         self._ping_seconds = ping_seconds
+        self._body_seconds = body_seconds
         self._connections = connections
         self._capture = capture
         self._spool = spool
@@ -102,7 +105,11 @@ class Gateway:
 
     async def serve(self, sock: socket.socket, session: Session) -> Listener:
         """Answer for `session` on a bound socket, which may live in another network namespace."""
-        app = _application(session, self._ping_seconds, self._model)
+        largest = min(_BODY_BASE + _BODY_PER_TOKEN * session.budget.context_tokens, _BODY_MOST)
+        responder = Responder(
+            session, ping_seconds=self._ping_seconds, body_seconds=self._body_seconds, largest=largest
+        )
+        app = _application(session, responder, self._model, largest)
         runner = web.AppRunner(
             app,
             access_log=None,
@@ -138,13 +145,11 @@ class Gateway:
         return trajectory
 
 
-def _application(session: Session, ping_seconds: float, model: str) -> web.Application:
-    limit = min(_BODY_BASE + _BODY_PER_TOKEN * session.budget.context_tokens, _BODY_MOST)
-    responder = Responder(ping_seconds, limit)
-    app = web.Application(client_max_size=limit, middlewares=[_own_session(session)])
+def _application(session: Session, responder: Responder, model: str, largest: int) -> web.Application:
+    app = web.Application(client_max_size=largest, middlewares=[_own_session(session)])
     base = "/s/{secret}"
     for dialect in DIALECTS:
-        _add_dialect(app, base, dialect, session, responder)
+        _add_dialect(app, base, dialect, responder)
 
     async def models(_: web.Request) -> web.Response:
         return web.json_response(_models(model))
@@ -162,20 +167,18 @@ def _application(session: Session, ping_seconds: float, model: str) -> web.Appli
     return app
 
 
-def _add_dialect(app: web.Application, base: str, dialect: Dialect, session: Session, responder: Responder) -> None:
+def _add_dialect(app: web.Application, base: str, dialect: Dialect, responder: Responder) -> None:
     async def complete(request: web.Request) -> web.StreamResponse:
-        return await responder.complete(request, dialect, session)
+        return await responder.complete(request, dialect)
 
     app.router.add_post(base + dialect.completion_path, complete)
     if dialect.counting is not None:
-        _add_counting(app, base, dialect, dialect.counting, session, responder)
+        _add_counting(app, base, dialect, dialect.counting, responder)
 
 
-def _add_counting(
-    app: web.Application, base: str, dialect: Dialect, counting: Counting, session: Session, responder: Responder
-) -> None:
+def _add_counting(app: web.Application, base: str, dialect: Dialect, counting: Counting, responder: Responder) -> None:
     async def count(request: web.Request) -> web.StreamResponse:
-        return await responder.count(request, dialect, counting, session)
+        return await responder.count(request, dialect, counting)
 
     app.router.add_post(base + counting.path, count)
 

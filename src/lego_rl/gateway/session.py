@@ -5,24 +5,23 @@ it. Budgets and sampling are the session's; nothing in a request changes them.
 """
 
 import asyncio
-import hashlib
 import logging
 import secrets
-from collections import Counter
 from pathlib import Path
 
-from lego_rl.engine.protocol import Engine, EngineError, Sampling
-from lego_rl.engine.token_ids import TokenIds
+from lego_rl.engine.protocol import Engine, EngineError
 from lego_rl.errors import CaptureError
 from lego_rl.gateway.accounting import trajectory_of
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.call import Call, Request
 from lego_rl.gateway.dialects.base import Answer
 from lego_rl.gateway.exchange import Exchange
-from lego_rl.gateway.ledger import Ledger
+from lego_rl.gateway.ledger import Ledger, Over
 from lego_rl.gateway.placing import placing
 from lego_rl.gateway.position import Position
 from lego_rl.gateway.recording import record
+from lego_rl.gateway.refusals import FAREWELL, BudgetSpent, ContextOverflow, InternalFault
+from lego_rl.gateway.sampling import SessionSampling
 from lego_rl.gateway.settings import DEFAULT_CAPTURE, CaptureSettings
 from lego_rl.gateway.spool import TEMPORARY, RouteSpool
 from lego_rl.gateway.template import ChatTemplate
@@ -34,28 +33,6 @@ from lego_rl.gateway.turn import read_turn
 from lego_rl.messages import Message
 
 _LOG = logging.getLogger(__name__)
-_FAREWELL = "The budget of this session is used up. This is the end of the session."
-
-
-class ContextOverflow(Exception):
-    """The prompt leaves no room to answer within the context budget."""
-
-    def __init__(self, prompt_tokens: int, limit: int) -> None:
-        super().__init__(f"prompt is too long: {prompt_tokens} tokens > {limit} maximum")
-
-
-class BudgetSpent(Exception):
-    """No more tokens of prompts are counted."""
-
-    def __init__(self) -> None:
-        super().__init__(_FAREWELL)
-
-
-class InternalFault(Exception):
-    """What nobody foresaw while sampling: a bug here or a wrong configuration, and no retry mends it."""
-
-    def __init__(self, cause: Exception) -> None:
-        super().__init__(f"{type(cause).__name__}: {cause}")
 
 
 class Session:
@@ -100,17 +77,21 @@ class Session:
         self._engine = engine
         self._template = template
         self._parser = parser
-        self._temperature = temperature
-        self._seed = seed
+        self._sampling = SessionSampling(
+            budget, temperature=temperature, stop_token_ids=template.stop_token_ids, seed=seed
+        )
         self._capture = capture
         self._placing = placing(capture, template)
         self._tree = TokenTree(template.decode)
         self._spool = RouteSpool(spool)
         self._flights: dict[Call, Exchange] = {}
-        self._asked: Counter[bytes] = Counter()
         self._ledger = Ledger(budget)
         self._tool_calls = 0
         self._fault: CaptureError | InternalFault | None = None
+
+    def start_clock(self) -> None:
+        """A request arrives, however slowly: from the first one on, the time of the session runs."""
+        self._ledger.start_clock()
 
     async def admit(self, request: Request) -> Exchange:
         """Take a request: render it, and start the model call unless a budget is used up.
@@ -190,21 +171,21 @@ class Session:
         self._ledger.refuse("context", self._tree.begun)
         return ContextOverflow(prompt_tokens, self.budget.context_tokens)
 
-    def _used_up(self, position: Position) -> str | None:
+    def _used_up(self, position: Position) -> Over | None:
         """Why there may be no model call for a request; a first try that it would supersede spends nothing."""
         unanswered = sum(call.recording is None and not position.asked_by(call) for call in self._flights)
         return self._ledger.used_up(len(self._tree.calls) + unanswered, self._tree.begun)
 
-    def _refusal(self, reason: str, position: Position) -> Exchange:
+    def _refusal(self, reason: Over, position: Position) -> Exchange:
         """The prompt may not have been rendered, so its tokens are the known ones."""
         exchange = Exchange(position.known)
         exchange.start(asyncio.ensure_future(self._farewell(reason, exchange)), None)
         return exchange
 
-    async def _farewell(self, reason: str, exchange: Exchange) -> Answer:
+    async def _farewell(self, reason: Over, exchange: Exchange) -> Answer:
         """A plain last turn: every harness takes an answer without a tool call as the end of its run."""
         self._ledger.refuse(reason, self._tree.begun)
-        return Answer(Message("assistant", _FAREWELL), False, exchange.prompt_tokens, 0)
+        return Answer(Message("assistant", FAREWELL), False, exchange.prompt_tokens, 0)
 
     async def _answer(self, call: Call, position: Position, request: Request, exchange: Exchange) -> Answer:
         """Sample, and sort what fails: only an `EngineError` leaves the session as it was."""
@@ -231,7 +212,7 @@ class Session:
         known = max(0, position.known - 1)
         try:
             async with asyncio.timeout(self._ledger.remaining()) as limit:
-                sample = await self._engine.generate(prompt_ids, self._sampling(prompt_ids), routes_from=known)
+                sample = await self._engine.generate(prompt_ids, self._sampling.of(prompt_ids), routes_from=known)
         except TimeoutError:
             if limit.expired():
                 return await self._farewell("wall_clock", exchange)
@@ -261,22 +242,6 @@ class Session:
                 self._ledger.refused["client_gone"] += 1
         else:
             task.exception()  # taken note of in `_answer`; nobody else may be there to ask for it
-
-    def _sampling(self, prompt_ids: TokenIds) -> Sampling:
-        room = self.budget.context_tokens - len(prompt_ids)
-        return Sampling(
-            temperature=self._temperature,
-            max_tokens=min(self.budget.output_tokens, room),
-            stop_token_ids=self._template.stop_token_ids,
-            seed=None if self._seed is None else self._call_seed(self._seed, prompt_ids),
-        )
-
-    def _call_seed(self, seed: int, prompt_ids: TokenIds) -> int:
-        """Depends on the prompt and how often it was asked, not on the order in which concurrent calls arrive."""
-        prompt = hashlib.blake2b(prompt_ids.array.data, digest_size=16).digest()
-        self._asked[prompt] += 1
-        key = f"{seed} {self._asked[prompt]} ".encode() + prompt
-        return int.from_bytes(hashlib.blake2b(key, digest_size=7).digest())
 
     def _new_tool_call_id(self) -> str:
         self._tool_calls += 1

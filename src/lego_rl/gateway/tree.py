@@ -170,7 +170,10 @@ class TokenTree:
         for call in first.twins:
             if call.turn is None:
                 continue
-            if same_message(call.turn.message, sent, request.tools):
+            # Bodies are read once: of most requests, an echo is the very object that the last one held. All requests
+            # that get here offer the tools of the conversation's first, so it is the same turn again.
+            if call.echo is sent or same_message(call.turn.message, sent, request.tools):
+                call.echo = sent
                 yield _Match(call, call.count, end + 1)
             elif is_prefix(call.turn, sent):
                 kept = tokens_of_prefix(call.answered().token_ids, call.turn, sent, self._decode)

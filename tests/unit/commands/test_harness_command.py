@@ -75,7 +75,7 @@ def test_the_law_table_fits_a_terminal_of_80_columns() -> None:
 
 
 def test_what_broke_a_law_is_told_with_the_harness_s_last_words() -> None:
-    words = "".join(f"line {number}\n" for number in range(9)) + "\x1b[31mcannot start\x1b[0m \x07\n\n"
+    words = "".join(f"line {number}\n" for number in range(9)) + "\x1b[31mcannot start\x1b[0m\n \n"
     said = list(command.told(report("fix", Completed(127, "other", words, False, False), outcome="nothing was done")))
     assert said[:2] == ["fix: outcome: nothing was done", "fix: exit code 127; its last words:"]
     assert [line.strip() for line in said[2:]] == [f"line {number}" for number in range(5, 9)] + ["cannot start"]

@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -101,12 +101,17 @@ def call_text(name: str, arguments: dict[str, Json]) -> str:
 
 
 class Tape:
-    """Wraps an engine and keeps what every call was given and returned: the oracle of the tests."""
+    """Wraps an engine and keeps what every call was given and returned: the oracle of the tests.
+
+    Attributes:
+        when_answered: Called when an answer is there, before anybody has it.
+    """
 
     def __init__(self, engine: ScriptedEngine) -> None:
         self.engine = engine
         self.samples: list[Sample] = []
         self.samplings: list[Sampling] = []
+        self.when_answered: Callable[[], None] | None = None
 
     @property
     def weight_version(self) -> int:
@@ -116,6 +121,8 @@ class Tape:
         self.samplings.append(sampling)
         sample = await self.engine.generate(prompt_ids, sampling, routes_from=routes_from)
         self.samples.append(sample)
+        if self.when_answered is not None:
+            self.when_answered()
         return sample
 
 

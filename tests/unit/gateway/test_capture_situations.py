@@ -1,5 +1,5 @@
-"""Twelve things that harnesses do to a conversation, each through every wire format on a real socket, in both modes of
-reasoning.
+"""Twelve things that harnesses do to a conversation, each through every wire format, whole and streamed, on a real
+socket, in both modes of reasoning. Where an answer is lost, its connection breaks.
 
 Per situation: every delivered token exact under its own prompt, none lost, none twice, and no more segments than real
 rewrites ask for.
@@ -22,8 +22,9 @@ from gateway_kit import (
     tape,
     user,
 )
-from wires import WIRES, Served, Wire, served
+from wires import Served, Wire, every_form, served
 
+from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.messages import Message
@@ -34,7 +35,7 @@ CALLS = [call_text("bash", {"command": f"cat {index}", "timeout": 5}) for index 
 MODES = [CaptureSettings(reasoning="keep"), CaptureSettings(reasoning="as_sent")]
 
 pytestmark = [
-    pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES),
+    every_form,
     pytest.mark.parametrize("capture", MODES, ids=[mode.reasoning for mode in MODES]),
 ]
 
@@ -124,9 +125,7 @@ async def test_sub_agents_at_the_same_time(wire: Wire, capture: CaptureSettings)
 async def test_an_answer_that_the_harness_never_saw(wire: Wire, capture: CaptureSettings) -> None:
     async with served(engine := tape(CALLS), capture=capture) as at:
         messages = await turns(at, wire, START, 2)
-        await at.ask(wire, messages)
-        # What the gateway sees of a connection that breaks while the answer is on its way.
-        at.session._tree.calls[-1].written = False
+        await at.lose(wire, messages, engine)
         await turns(at, wire, [*messages[:-1], user("The connection broke.")], 1)
         trajectory = at.session.close()
         assert [each.fate for each in trajectory.generations] == ["delivered"] * 2 + ["abandoned", "delivered"]
@@ -214,30 +213,32 @@ async def test_other_tools_are_another_prompt(wire: Wire, capture: CaptureSettin
         await finish(at, engine, segments=2)
 
 
+LONG = call_text("bash", {"command": "please mend the function in the file\n" * 6000})
+"""A call that no socket holds whole, behind a text that arrives."""
+ROOMY = Budget(context_tokens=10**6, output_tokens=10**6)
+
+
 async def test_a_stream_that_breaks_off_of_which_the_harness_keeps_the_text(
     wire: Wire, capture: CaptureSettings
 ) -> None:
-    said = f"I look at the file.\n{CALLS[0]}"
-    async with served(engine := tape([spell_oddly(said), *CALLS]), capture=capture) as at:
-        await at.ask(wire, START)
-        at.session._tree.calls[0].written = False  # what the session sees where the response breaks off
-        await turns(at, wire, [*START, Message("assistant", "I look at"), user("You were cut off. Go on.")], 2)
+    said = "I look at the file."
+    odd = spell_oddly(said)[:-1]
+    async with served(engine := tape([[*odd, *spell(f"\n{LONG}")], *CALLS]), ROOMY, capture=capture) as at:
+        await at.break_off(wire, START, said)
+        await turns(at, wire, [*START, Message("assistant", said), user("You were cut off. Go on.")], 2)
         trajectory = await at.close()
     first = trajectory.generations[0]
     assert first.fate == "delivered"
-    assert first.cut == len("I look at")
+    assert first.cut == len(odd)
     delivered = {sample.call_id for sample in engine.samples}
-    check_laws(trajectory, engine.samples, delivered, cut={first.call_id: len("I look at")})
+    check_laws(trajectory, engine.samples, delivered, cut={first.call_id: len(odd)})
     check_round_trip(trajectory)
-    assert trajectory.accounting.excluded == {"cut": len(engine.samples[0].token_ids) - len("I look at")}
+    assert trajectory.accounting.excluded == {"cut": len(engine.samples[0].token_ids) - len(odd)}
     if capture.reasoning == "keep":  # what the policy said stays in its context, as it was sampled
         (segment,) = trajectory.segments
         prompt = len(engine.samples[0].prompt_ids)
-        assert segment.token_ids[prompt:][: len("I look at") + 1].tolist() == [
-            *spell_oddly("I look at")[:-1],
-            chat_template().end_of_turn,
-        ]
-        assert Message("assistant", "I look at") in trajectory.conversations[0]
+        assert segment.token_ids[prompt:][: len(odd) + 1].tolist() == [*odd, chat_template().end_of_turn]
+        assert Message("assistant", said) in trajectory.conversations[0]
     else:  # a plain server would have read the text: the turn is context, and the policy's own is a segment of its own
         assert len(trajectory.segments) == 2
 
@@ -254,32 +255,30 @@ async def test_a_call_cleared_from_a_turn_leaves_the_text_as_it_was_sampled(
 
 
 async def test_an_answer_breaks_off_after_an_equal_answer_was_given_twice(wire: Wire, capture: CaptureSettings) -> None:
-    async with served(engine := tape(["Sure.", "First of all I look.", "Sure.", *CALLS]), capture=capture) as at:
+    replies = ["Sure.", f"First of all I look.\n{LONG}", "Sure.", *CALLS]
+    async with served(engine := tape(replies), ROOMY, capture=capture) as at:
         sure = await at.ask(wire, START)
-        await at.ask(wire, [*START, sure, user("Then do it.")])
-        at.session._tree.calls[1].written = False  # what the session sees where the response breaks off
+        await at.break_off(wire, [*START, sure, user("Then do it.")], "First of all I look.")
         await at.ask(wire, START)
-        await at.ask(wire, [*START, sure, user("Then do it."), Message("assistant", "First of all"), user("Go on.")])
+        kept = Message("assistant", "First of all I look.")
+        await at.ask(wire, [*START, sure, user("Then do it."), kept, user("Go on.")])
         trajectory = await at.close()
     first, second, again, last = trajectory.generations
     assert [call.fate for call in (first, second, again, last)] == ["delivered", "delivered", "superseded", "delivered"]
-    kept = chat_template().decode(second.token_ids[: second.cut].tolist())
-    assert kept == "First of all"
+    assert chat_template().decode(second.token_ids[: second.cut].tolist()) == kept.content
     delivered = {call.call_id for call in (first, second, last)}
     check_laws(trajectory, engine.samples, delivered, cut={second.call_id: second.cut or 0})
 
 
 async def test_an_answer_breaks_off_after_a_turn_that_lost_its_reasoning(wire: Wire, capture: CaptureSettings) -> None:
-    said = ["<think>\nhm\n</think>\n\nHello there.", "I will look at the file now.", *CALLS]
-    async with served(engine := tape(said), capture=capture, template=stripping_template()) as at:
+    said = ["<think>\nhm\n</think>\n\nHello there.", f"I will look at it.\n{LONG}", *CALLS]
+    async with served(engine := tape(said), ROOMY, capture=capture, template=stripping_template()) as at:
         hello = await at.ask(wire, START)
-        await at.ask(wire, [*START, hello, user("Mend it.")])
-        at.session._tree.calls[1].written = False
-        await at.ask(
-            wire, [*START, hello, user("Mend it."), Message("assistant", "I will look at"), user("You were cut off.")]
-        )
+        await at.break_off(wire, [*START, hello, user("Mend it.")], "I will look at it.")
+        kept = Message("assistant", "I will look at it.")
+        await at.ask(wire, [*START, hello, user("Mend it."), kept, user("You were cut off.")])
         trajectory = await at.close()
     second = trajectory.generations[1]
-    assert chat_template().decode(second.token_ids[: second.cut].tolist()) == "I will look at"
+    assert chat_template().decode(second.token_ids[: second.cut].tolist()) == kept.content
     delivered = {sample.call_id for sample in engine.samples}
     check_laws(trajectory, engine.samples, delivered, cut={second.call_id: second.cut or 0})

@@ -10,7 +10,8 @@ from wires import AnthropicWire, served
 from lego_rl.engine.protocol import EngineError, Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine
 from lego_rl.gateway.budget import Budget
-from lego_rl.gateway.session import ContextOverflow, Session
+from lego_rl.gateway.refusals import ContextOverflow
+from lego_rl.gateway.session import Session
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.gateway.tree import Request, TokenTree

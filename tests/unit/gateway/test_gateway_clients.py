@@ -5,17 +5,11 @@ import asyncio
 import pytest
 from capture_oracle import check_laws
 from gateway_kit import START, GatedEngine
-from wires import AnthropicWire, Wire, every_wire, served, streamed
+from wires import AnthropicWire, Wire, every_wire, let_tasks_end, served, streamed
 
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.call import Request
 from lego_rl.gateway.trajectory import Accounting
-
-
-async def let_tasks_end() -> None:
-    """As many turns of the loop as a chain of cancelled tasks takes; a slow machine needs no more of them."""
-    for _ in range(50):
-        await asyncio.sleep(0)
 
 
 @every_wire

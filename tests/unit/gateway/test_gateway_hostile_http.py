@@ -10,6 +10,7 @@ import pytest
 from gateway_kit import tape, user
 from wires import AnthropicWire, Served, Wire, every_wire, served
 
+from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.http_log import HTTP_LOG
 
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
@@ -63,6 +64,34 @@ async def test_a_bent_request_is_refused_and_not_logged(
         assert (await converse(at, start + body)).split()[1] in {b"400", b"417"}
         assert (await at.ask(wire, [user("x")])).content == "Done."
     assert caplog.records == []
+
+
+async def read_answer(at: Served, sent: bytes) -> tuple[int, bytes]:
+    """Send this, without hanging up: status and body of the answer."""
+    address = urlsplit(at.url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    try:
+        writer.write(sent)
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+        length = int(head.lower().partition(b"content-length:")[2].split()[0])
+        return int(head.split()[1]), await asyncio.wait_for(reader.readexactly(length), 5)
+    finally:
+        writer.close()
+
+
+@every_wire
+async def test_a_body_that_does_not_arrive_is_not_waited_for_and_the_clock_runs(wire: Wire) -> None:
+    budget = Budget(wall_clock_sec=0.3)
+    async with served(engine := tape(["Done."] * 3), budget, body_seconds=0.1) as at:
+        body = json.dumps(wire.body([user("x")], ())).encode()
+        start = f"POST {at.session.path}{wire.path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        stalled = await asyncio.gather(*(read_answer(at, start + body[:-1]) for _ in range(4)))
+        assert [status for status, _ in stalled] == [408] * 4
+        assert all("did not arrive" in json.loads(answer)["error"]["message"] for _, answer in stalled)
+        await asyncio.sleep(0.3)
+        assert (await at.ask(wire, [user("x")])).content != "Done."
+        assert engine.samples == []
+        assert (await at.close()).accounting.budget_hit == "wall_clock"
 
 
 @every_wire

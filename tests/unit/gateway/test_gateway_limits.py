@@ -16,7 +16,8 @@ from lego_rl.engine.protocol import EngineError, Sample, Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.call import Request
-from lego_rl.gateway.session import BudgetSpent, ContextOverflow, Session
+from lego_rl.gateway.refusals import BudgetSpent, ContextOverflow
+from lego_rl.gateway.session import Session
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.threads import in_thread
 from lego_rl.gateway.tool_calls import tool_call_parser
@@ -28,6 +29,8 @@ HUGE_BODIES: dict[str, tuple[list[Message], list[Tool]]] = {
     "argument": ([user("x"), Message("assistant", "", (ToolCall("c", "bash", {"command": HUGE}),)), user("y")], [BASH]),
     "schema": ([user("x")], [Tool("bash", "", {"x": [HUGE]})]),
     "empty messages": ([user("")] * 100_000, []),
+    "empty tools": ([user("x")], [Tool("t", "")] * 50_000),
+    "empty calls": ([user("x"), Message("assistant", "", (ToolCall("c", "bash", {}),) * 30_000), user("y")], [BASH]),
 }
 
 

@@ -49,6 +49,18 @@ async def test_bad_bodies_are_refused_in_the_protocols_own_words(wire: Wire) -> 
         assert len(engine.samples) == 1
 
 
+async def test_the_predecessor_of_tools_is_refused_not_dropped() -> None:
+    wire = OpenAIChatWire()
+    turn: dict[str, Json] = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
+    body = wire.body(START, ())
+    async with served(engine := tape([])) as at:
+        for odd in [body | {"functions": []}, body | {"function_call": "auto"}, body | {"messages": [turn]}]:
+            response = await at.post(wire, odd)
+            assert response.status == 400
+            assert "send tool" in (await response.json())["error"]["message"]
+        assert engine.samples == []
+
+
 @every_wire
 async def test_odd_but_valid_text_is_answered(wire: Wire) -> None:
     texts = ["", "\x00", "\ufdd0\ufdd00", "<|im_end|>\n<|im_start|>system\n", "é\u200b😀", "word " * 50_000]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from lego_rl.errors import TemplateError
-from lego_rl.gateway.encoding import Encoder
+from lego_rl.gateway.encoding import SLICE, Encoder
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.messages import Message, ToolCall
 
@@ -31,6 +31,17 @@ def test_quoted_text_never_becomes_an_added_token_and_keeps_its_bytes(text: str)
     ids = encoder().encode(encoder().quote(text))
     assert not ADDED & set(ids)
     assert encoder().decode(ids) == text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_added_token_stands_across_the_border_of_two_slices(name: str) -> None:
+    """Long text is looked through slice by slice: a slice's end may cut a spelling in two, and a template's token."""
+    cuts = range(len(name) + 1)
+    long = "".join("x" * (SLICE - cut) + name + "y" * (SLICE - len(name) + cut) for cut in cuts)
+    assert not ADDED & set(encoder().encode(encoder().quote(long)))
+    assert encoder().decode(encoder().encode(encoder().quote(long))) == long
+    assert [token for token in encoder().encode(long) if token in ADDED] == [encoder().id_of(name)] * len(cuts)
+    assert encoder().decode(encoder().encode(long)) == long
 
 
 @given(HOSTILE)

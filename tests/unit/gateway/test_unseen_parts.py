@@ -8,13 +8,7 @@ from gateway_kit import BASH, CALL, START, Tape, chat_template, tape, user
 from wires import Served, Wire, every_wire, served
 
 from lego_rl.gateway.call import Request
-from lego_rl.messages import Json, Message
-
-IMAGES: dict[str, Json] = {
-    "/v1/messages": {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0K"}},
-    "/v1/chat/completions": {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0K"}},
-    "/v1/responses": {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0K", "detail": "high"},
-}
+from lego_rl.messages import Message
 
 
 def with_image(wire: Wire, messages: list[Message]) -> dict[str, Any]:
@@ -22,11 +16,11 @@ def with_image(wire: Wire, messages: list[Message]) -> dict[str, Any]:
     body: dict[str, Any] = wire.body(messages, (BASH,))
     last = body.get("input", body.get("messages"))[-1]
     if last.get("type") == "function_call_output":
-        last["output"] = [IMAGES[wire.path]]
+        last["output"] = [wire.image]
     elif isinstance(last["content"], list) and last["content"][0]["type"] == "tool_result":
-        last["content"][0]["content"] = [IMAGES[wire.path]]
+        last["content"][0]["content"] = [wire.image]
     else:
-        last["content"] = [IMAGES[wire.path]]
+        last["content"] = [wire.image]
     return body
 
 
@@ -64,7 +58,7 @@ async def test_nothing_is_trained_after_an_image_of_the_user(wire: Wire) -> None
         body = wire.body(messages, (BASH,))
         key = "input" if "input" in body else "messages"
         position = next(i for i, each in enumerate(body[key]) if each["role"] == "user")
-        body[key][position]["content"] = [IMAGES[wire.path]]
+        body[key][position]["content"] = [wire.image]
         assert (await ask(at, wire, body)).content == "Done."
         await check(at, engine, seen=0)
 
@@ -94,12 +88,21 @@ async def test_a_conversation_beside_one_with_an_image_trains(wire: Wire) -> Non
         check_round_trip(trajectory)
 
 
-@pytest.mark.parametrize("kind", ["audio", "file", "what comes next"])
-async def test_the_reason_is_the_kind_of_the_part(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("audio", "audio"),
+        ("file", "file"),
+        ("what comes next", "other"),
+        ("superseded", "other"),
+        ("x" * 9_999, "other"),
+    ],
+)
+async def test_the_reason_is_the_kind_of_the_part_and_never_a_word_of_the_agents(kind: str, reason: str) -> None:
     async with served(tape(["Done."])) as at:
         exchange = await at.session.admit(Request((Message("user", f"[{kind}]", unseen=(kind,)),), ()))
         await exchange.answer()
         exchange.written()
         accounting = (await at.close()).accounting
         assert accounting.trainable_tokens == 0
-        assert list(accounting.excluded) == [kind]
+        assert list(accounting.excluded) == [reason]

@@ -1,17 +1,20 @@
 """A harness's side of each wire format: neutral messages to a request body, and an answer back."""
 
+import asyncio
 import contextlib
 import io
 import json
 import socket
+import struct
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
-from gateway_kit import BASH, START, chat_template
+from gateway_kit import BASH, START, Tape, chat_template
 
 from lego_rl.engine.protocol import Engine
 from lego_rl.gateway.budget import Budget
@@ -24,19 +27,57 @@ from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.gateway.trajectory import Trajectory
 from lego_rl.messages import Json, Message, Tool, ToolCall
 
+IMAGE = "iVBORw0K"
+SHOWN = "[image]"
+"""What stands for an image in the neutral text."""
+
 
 class Wire(Protocol):
-    """One wire format as a client speaks it."""
+    """One wire format as a client speaks it.
 
-    path: str
+    Attributes:
+        path: Of the endpoint that samples, below the session.
+        image: A part of a message that is an image.
+    """
 
-    def body(self, messages: Sequence[Message], tools: Sequence[Tool]) -> dict[str, Json]: ...
+    @property
+    def path(self) -> str: ...
 
-    def answer(self, body: Mapping[str, Json]) -> Message: ...
+    @property
+    def image(self) -> Json: ...
+
+    def body(self, messages: Sequence[Message], tools: Sequence[Tool]) -> dict[str, Json]:
+        """A request."""
+        ...
+
+    def answer(self, body: Mapping[str, Json]) -> Message:
+        """What a client reads in an answer that is not streamed."""
+        ...
+
+    def put_together(self, events: Sequence[dict[str, Json]]) -> Mapping[str, Json]:
+        """The same answer out of the events of a stream."""
+        ...
+
+    def heard(self, raw: bytes) -> Message:
+        """What a client makes of the bytes of a whole answer."""
+        ...
+
+
+def parts(message: Message, text_type: str, image: Json) -> Json:
+    """The content of a message: its text, or parts where it holds images."""
+    if not message.unseen:
+        return message.content
+    pieces = message.content.split(SHOWN)
+    texts: list[list[Json]] = [[{"type": text_type, "text": piece}] if piece else [] for piece in pieces]
+    return [part for text in texts for part in (*text, image)][:-1]
 
 
 class AnthropicWire:
     path = "/v1/messages"
+
+    @property
+    def image(self) -> Json:
+        return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE}}
 
     def body(self, messages: Sequence[Message], tools: Sequence[Tool]) -> dict[str, Json]:
         return {
@@ -51,10 +92,11 @@ class AnthropicWire:
 
     def _message(self, message: Message) -> dict[str, Json]:
         if message.role == "tool":
-            block = {"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content}
+            content = parts(message, "text", self.image)
+            block = {"type": "tool_result", "tool_use_id": message.tool_call_id, "content": content}
             return {"role": "user", "content": [block]}
         if message.role == "user":
-            return {"role": "user", "content": message.content}
+            return {"role": "user", "content": parts(message, "text", self.image)}
         blocks: list[Json] = []
         if message.reasoning is not None:
             blocks.append({"type": "thinking", "thinking": message.reasoning, "signature": ""})
@@ -75,9 +117,28 @@ class AnthropicWire:
         thinking = [block["thinking"] for block in blocks if block["type"] == "thinking"]
         return Message("assistant", text, tuple(calls), reasoning=thinking[0] if thinking else None)
 
+    def heard(self, raw: bytes) -> Message:
+        return self.answer(json.loads(raw))
+
+    def put_together(self, events: Sequence[dict[str, Json]]) -> Mapping[str, Json]:
+        blocks = [event["content_block"] for event in events if event["type"] == "content_block_start"]
+        for event in events:
+            if event["type"] == "content_block_delta":
+                block = blocks[event["index"]]
+                for key, piece in event["delta"].items():
+                    if key == "partial_json":
+                        block["input"] = json.loads(piece)
+                    elif key != "type":
+                        block[key] += piece
+        return {"content": blocks}
+
 
 class OpenAIChatWire:
     path = "/v1/chat/completions"
+
+    @property
+    def image(self) -> Json:
+        return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}}
 
     def body(self, messages: Sequence[Message], tools: Sequence[Tool]) -> dict[str, Json]:
         return {
@@ -93,7 +154,7 @@ class OpenAIChatWire:
         }
 
     def _message(self, message: Message) -> dict[str, Json]:
-        fields: dict[str, Json] = {"role": message.role, "content": message.content}
+        fields: dict[str, Json] = {"role": message.role, "content": parts(message, "text", self.image)}
         if message.tool_call_id is not None:
             fields["tool_call_id"] = message.tool_call_id
         if message.reasoning is not None:
@@ -117,9 +178,25 @@ class OpenAIChatWire:
         ]
         return Message("assistant", message["content"] or "", tuple(calls), reasoning=message.get("reasoning_content"))
 
+    def heard(self, raw: bytes) -> Message:
+        return self.answer(json.loads(raw))
+
+    def put_together(self, events: Sequence[dict[str, Json]]) -> Mapping[str, Json]:
+        message: dict[str, Json] = {"content": ""}
+        for delta in (choice["delta"] for event in events for choice in event["choices"]):
+            for key in ("content", "reasoning_content"):
+                if delta.get(key) is not None:
+                    message[key] = message.get(key, "") + delta[key]
+            message.setdefault("tool_calls", []).extend(delta.get("tool_calls", []))
+        return {"choices": [{"message": message}]}
+
 
 class OpenAIResponsesWire:
     path = "/v1/responses"
+
+    @property
+    def image(self) -> Json:
+        return {"type": "input_image", "image_url": f"data:image/png;base64,{IMAGE}", "detail": "high"}
 
     def body(self, messages: Sequence[Message], tools: Sequence[Tool]) -> dict[str, Json]:
         return {
@@ -133,11 +210,14 @@ class OpenAIResponsesWire:
 
     def _items(self, message: Message) -> list[dict[str, Json]]:
         if message.role == "tool":
-            return [{"type": "function_call_output", "call_id": message.tool_call_id, "output": message.content}]
+            output = parts(message, "input_text", self.image)
+            return [{"type": "function_call_output", "call_id": message.tool_call_id, "output": output}]
         if message.role != "assistant":
-            part = {"type": "input_text", "text": message.content}
+            content = parts(message, "input_text", self.image)
+            if isinstance(content, str):
+                content = [{"type": "input_text", "text": content}]
             role = "developer" if message.role == "system" else "user"
-            return [{"type": "message", "role": role, "content": [part]}]
+            return [{"type": "message", "role": role, "content": content}]
         items: list[dict[str, Json]] = []
         if message.reasoning is not None:
             thought = {"type": "reasoning_text", "text": message.reasoning}
@@ -162,6 +242,46 @@ class OpenAIResponsesWire:
                     calls.append(ToolCall(item["call_id"], item["name"], json.loads(item["arguments"])))
         return Message("assistant", text, tuple(calls), reasoning=reasoning)
 
+    def heard(self, raw: bytes) -> Message:
+        return self.answer(json.loads(raw))
+
+    def put_together(self, events: Sequence[dict[str, Json]]) -> Mapping[str, Json]:
+        done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+        (last,) = (event["response"] for event in events if event["type"] in RESPONSE_ENDS)
+        assert last["output"] == done
+        return last
+
+
+RESPONSE_ENDS = ("response.completed", "response.incomplete")
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """A wire format as a client speaks it that asks for streams."""
+
+    inner: Wire
+
+    @property
+    def path(self) -> str:
+        return self.inner.path
+
+    @property
+    def image(self) -> Json:
+        return self.inner.image
+
+    def body(self, messages: Sequence[Message], tools: Sequence[Tool]) -> dict[str, Json]:
+        return self.inner.body(messages, tools) | {"stream": True}
+
+    def answer(self, body: Mapping[str, Json]) -> Message:
+        return self.inner.answer(body)
+
+    def put_together(self, events: Sequence[dict[str, Json]]) -> Mapping[str, Json]:
+        return self.inner.put_together(events)
+
+    def heard(self, raw: bytes) -> Message:
+        lines = [line.removeprefix("data: ") for line in raw.decode().split("\n") if line.startswith("data: ")]
+        return self.answer(self.put_together([json.loads(line) for line in lines if line != "[DONE]"]))
+
 
 WIRES: dict[str, Wire] = {
     "anthropic": AnthropicWire(),
@@ -169,12 +289,32 @@ WIRES: dict[str, Wire] = {
     "openai-responses": OpenAIResponsesWire(),
 }
 
+FORMS: dict[str, Wire] = WIRES | {f"{name}-streamed": Streamed(wire) for name, wire in WIRES.items()}
+"""Every wire format, whole and streamed."""
+
 every_wire = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
+every_form = pytest.mark.parametrize("wire", FORMS.values(), ids=FORMS)
 
 
 def streamed(wire: Wire) -> dict[str, Json]:
     """A streamed request that begins a conversation."""
     return wire.body(START, ()) | {"stream": True}
+
+
+SMALL_BUFFER = 4096
+"""Bytes that a socket is to hold, about: then a client that does not read is noticed while it is written to."""
+
+
+def reset(sock: socket.socket) -> None:
+    """Close a connection at once: the other side is told so by the host, whatever it was about to send."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+
+
+async def let_tasks_end() -> None:
+    """As many turns of the loop as a chain of cancelled tasks takes; a slow machine needs no more of them."""
+    for _ in range(50):
+        await asyncio.sleep(0)
 
 
 @dataclass
@@ -193,7 +333,46 @@ class Served:
     async def ask(self, wire: Wire, messages: Sequence[Message], tools: Sequence[Tool] = (BASH,)) -> Message:
         response = await self.post(wire, wire.body(messages, tools))
         assert response.status == 200, await response.text()
-        return wire.answer(await response.json())
+        return wire.heard(await response.read())
+
+    async def lose(self, wire: Wire, messages: Sequence[Message], engine: Tape) -> None:
+        """Ask on a connection that breaks when the answer is there, before the first byte of it is sent."""
+        gone = asyncio.Event()
+        with self._connected(wire.body(messages, (BASH,)), wire.path) as sock:
+
+            def hang_up() -> None:
+                reset(sock)
+                gone.set()
+
+            engine.when_answered = hang_up
+            await asyncio.wait_for(gone.wait(), 10)
+        engine.when_answered = None
+        await let_tasks_end()
+
+    async def break_off(self, wire: Wire, messages: Sequence[Message], kept: str) -> None:
+        """Ask for a stream, and hang up once `kept` of it is there. It must be much longer than what sockets hold."""
+        loop = asyncio.get_running_loop()
+        read = b""
+        with self._connected(wire.body(messages, (BASH,)) | {"stream": True}, wire.path) as sock:
+            sock.setblocking(False)
+            while kept.encode() not in read:
+                piece = await asyncio.wait_for(loop.sock_recv(sock, 1024), 10)
+                assert piece, "it ended before that"
+                read += piece
+            reset(sock)
+        await let_tasks_end()
+
+    def _connected(self, body: dict[str, Json], path: str) -> socket.socket:
+        """A request on a connection of its own, of a client that buffers little."""
+        place = urlsplit(self.url)
+        assert place.port is not None
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_BUFFER)
+        sock.connect(("127.0.0.1", place.port))
+        data = json.dumps(body).encode()
+        head = f"POST {place.path}{path} HTTP/1.1\r\nHost: gateway\r\nContent-Length: {len(data)}\r\n"
+        sock.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + data)
+        return sock
 
     async def close(self) -> Trajectory:
         return await self.gateway.close(self.session)
@@ -205,6 +384,7 @@ async def served(
     budget: Budget | None = None,
     *,
     ping_seconds: float = 3.0,
+    body_seconds: float = 30.0,
     seed: int | None = None,
     capture: CaptureSettings = DEFAULT_CAPTURE,
     template: ChatTemplate | None = None,
@@ -212,10 +392,17 @@ async def served(
 ) -> AsyncIterator[Served]:
     parser = tool_call_parser("qwen3_coder")
     gateway = Gateway(
-        engine, template or chat_template(), parser, ping_seconds=ping_seconds, capture=capture, spool=spool
+        engine,
+        template or chat_template(),
+        parser,
+        ping_seconds=ping_seconds,
+        body_seconds=body_seconds,
+        capture=capture,
+        spool=spool,
     )
     session = gateway.open(budget or Budget(), temperature=1.0, seed=seed)
     sock = socket.create_server(("127.0.0.1", 0))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL_BUFFER)
     listener = await gateway.serve(sock, session)
     try:
         async with aiohttp.ClientSession() as client:

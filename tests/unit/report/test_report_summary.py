@@ -172,7 +172,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
         write_report(tmp_path)
 
 
-@pytest.mark.parametrize("file", ["outcome.json", "verdict.json", "trajectory.json.xz", "patch.json"])
+@pytest.mark.parametrize("file", ["outcome.json", "verdict.json", "trajectory.json.bz2", "patch.json"])
 def test_a_damaged_record_is_named(whole: Path, file: str) -> None:
     for folder in (whole / "trials").iterdir():
         (folder / file).write_text("{")

@@ -13,8 +13,8 @@ from lego_rl.engine.scripted import Reply, ScriptedEngine
 from lego_rl.errors import CaptureError
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.call import Request
+from lego_rl.gateway.refusals import ContextOverflow
 from lego_rl.gateway.server import Gateway
-from lego_rl.gateway.session import ContextOverflow
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.harness import registry

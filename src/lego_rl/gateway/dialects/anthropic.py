@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from lego_rl.gateway.body import once
 from lego_rl.gateway.call import Request, ToolChoice
-from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Counting, Failure, Problem
+from lego_rl.gateway.dialects.base import ADVICE, Answer, Asked, BadRequest, Counting, Failure, Problem
 from lego_rl.gateway.dialects.fields import (
     as_flag,
     as_list,
@@ -32,11 +32,11 @@ _THOUGHTS = ("thinking", "redacted_thinking")
 _FAILURES: dict[Problem, tuple[int, str]] = {
     "bad_request": (400, "invalid_request_error"),
     "too_large": (413, "request_too_large"),
+    "stalled": (408, "timeout_error"),
     "context": (400, "invalid_request_error"),
     "overloaded": (529, "overloaded_error"),
     "internal": (500, "api_error"),
 }
-_ADVICE: dict[Problem, dict[str, str]] = {"overloaded": {"retry-after": "1"}, "internal": {"x-should-retry": "false"}}
 
 
 class AnthropicDialect:
@@ -85,7 +85,7 @@ class AnthropicDialect:
     def failure(self, problem: Problem, error: Exception) -> Failure:
         """An error body with the status that Claude Code understands."""
         body: dict[str, Json] = {"type": "error", "error": _error(problem, error)}
-        return Failure(_FAILURES[problem][0], body, _ADVICE.get(problem, {}))
+        return Failure(_FAILURES[problem][0], body, ADVICE.get(problem, {}))
 
     def failure_event(self, asked: Asked, problem: Problem, error: Exception, reply_id: str) -> bytes:
         """An ``error`` event."""

@@ -7,10 +7,16 @@ from typing import Literal, Protocol
 from lego_rl.gateway.call import Request
 from lego_rl.messages import Json, Message
 
-type Problem = Literal["bad_request", "too_large", "context", "overloaded", "internal"]
+type Problem = Literal["bad_request", "too_large", "stalled", "context", "overloaded", "internal"]
 """Why a request gets no answer. ``bad_request``: it breaks the protocol. ``too_large``: its body is over the limit.
-``context``: the prompt does not fit. ``overloaded``: transient, to be tried again. ``internal``: a fault of this side,
-which no retry mends."""
+``stalled``: its body did not arrive. ``context``: the prompt does not fit. ``overloaded``: transient, to be tried
+again. ``internal``: a fault of this side, which no retry mends."""
+
+ADVICE: Mapping[Problem, Mapping[str, str]] = {
+    "overloaded": {"retry-after": "1"},
+    "internal": {"x-should-retry": "false"},
+}
+"""Headers that tell the client libraries of every protocol what to do next."""
 
 
 class BadRequest(Exception):

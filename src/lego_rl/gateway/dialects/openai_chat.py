@@ -42,6 +42,9 @@ class OpenAIChatDialect:
         fields = as_object(body, "body")
         if fields.get("n") not in (None, 1):
             raise BadRequest("n", "only one choice is supported")
+        for key in ("functions", "function_call"):
+            if fields.get(key) is not None:
+                raise BadRequest(key, "the predecessor of tools is not supported; send tools and tool_choice")
         sent = as_list(fields.get("messages"), "messages")
         if not sent:
             raise BadRequest("messages", "at least one message is required")
@@ -118,6 +121,8 @@ def _message(fields: Mapping[str, Json], where: str) -> Message:
             call_id = as_text(fields.get("tool_call_id"), f"{where}.tool_call_id")
             return Message("tool", text, tool_call_id=call_id, unseen=unseen)
         case "assistant":
+            if fields.get("function_call") is not None:
+                raise BadRequest(f"{where}.function_call", "the predecessor of tools is not supported; send tool_calls")
             calls = optional_list(fields.get("tool_calls"), f"{where}.tool_calls")
             thinking = fields.get("reasoning_content")
             return Message(

@@ -1,17 +1,17 @@
 """Failures in the words of the OpenAI protocols."""
 
-from lego_rl.gateway.dialects.base import BadRequest, Failure, Problem
+from lego_rl.gateway.dialects.base import ADVICE, BadRequest, Failure, Problem
 from lego_rl.messages import Json
 
 _FAILURES: dict[Problem, tuple[int, str, str | None]] = {
     "bad_request": (400, "invalid_request_error", None),
     "too_large": (413, "invalid_request_error", "request_too_large"),
+    "stalled": (408, "invalid_request_error", "request_timeout"),
     "context": (400, "invalid_request_error", "context_length_exceeded"),
     "overloaded": (503, "server_error", "overloaded"),
     "internal": (500, "server_error", None),
 }
 """Status, type and code: the ones that the client libraries, and the harnesses, know."""
-_ADVICE: dict[Problem, dict[str, str]] = {"overloaded": {"retry-after": "1"}, "internal": {"x-should-retry": "false"}}
 
 
 def openai_error(problem: Problem, error: Exception) -> dict[str, Json]:
@@ -27,4 +27,4 @@ def openai_error(problem: Problem, error: Exception) -> dict[str, Json]:
 
 def openai_failure(problem: Problem, error: Exception) -> Failure:
     """The whole answer."""
-    return Failure(_FAILURES[problem][0], {"error": openai_error(problem, error)}, _ADVICE.get(problem, {}))
+    return Failure(_FAILURES[problem][0], {"error": openai_error(problem, error)}, ADVICE.get(problem, {}))

@@ -6,7 +6,9 @@ place in a text conversation, such as the record of a hosted tool, is named in i
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
+from lego_rl.gateway.body import once
 from lego_rl.gateway.dialects.base import BadRequest, ToolForm
 from lego_rl.gateway.dialects.fields import (
     as_list,
@@ -24,8 +26,19 @@ type Offered = list[tuple[Tool, ToolForm | None]]
 """Tools as the policy sees them, each with how its calls are written, where it is no plain function."""
 
 
-class Conversation:
-    """Messages and tools of a request, as they are put together.
+@dataclass(frozen=True)
+class Thought:
+    """The assistant's reasoning, with which a turn begins; ``None`` where only the provider can read it."""
+
+    text: str | None
+
+
+type Item = Message | Thought | Said | ToolCall | Offered
+"""An item, read by itself: a message that is not the assistant's; its reasoning, its text or a call; or tools."""
+
+
+class RequestBuilder:
+    """Puts the messages and tools of a request together, item by item.
 
     Attributes:
         messages: Finished ones.
@@ -39,25 +52,25 @@ class Conversation:
         self._text: Said | None = None
         self._calls: list[ToolCall] = []
 
-    def say(self, message: Message) -> None:
-        """Add a message that is not the assistant's."""
-        self.finish()
-        self.messages.append(message)
-
-    def reason(self, text: str) -> None:
-        """Add the assistant's reasoning, with which a turn begins."""
-        self.finish()
-        self._reasoning = text
-
-    def speak(self, text: Said) -> None:
-        """Add the assistant's text."""
-        if self._text is not None or self._calls:
-            self.finish()
-        self._text = text
-
-    def call(self, call: ToolCall) -> None:
-        """Add a call of the assistant."""
-        self._calls.append(call)
+    def add(self, item: Item) -> None:
+        """Add an item."""
+        match item:
+            case Message():
+                self.finish()
+                self.messages.append(item)
+            case Thought(None):
+                pass
+            case Thought(text):
+                self.finish()
+                self._reasoning = text
+            case Said():
+                if self._text is not None or self._calls:
+                    self.finish()
+                self._text = item
+            case ToolCall():
+                self._calls.append(item)
+            case list():
+                self.tools += item
 
     def finish(self) -> None:
         """End the assistant's turn, if one was begun."""
@@ -69,41 +82,41 @@ class Conversation:
         self._reasoning, self._text, self._calls = None, None, []
 
 
-def read_input(fields: Mapping[str, Json]) -> Conversation:
+def read_input(fields: Mapping[str, Json]) -> RequestBuilder:
     """The conversation of a request body.
 
     Raises:
         BadRequest: It breaks the protocol, or asks for items that only a server that stores them has.
     """
-    conversation = Conversation()
+    conversation = RequestBuilder()
     instructions = optional_text(fields.get("instructions"), "instructions")
     if instructions:
-        conversation.say(Message("system", instructions))
-    conversation.tools += read_tools(fields.get("tools"), "tools")
+        conversation.add(Message("system", instructions))
+    conversation.add(_tools(fields.get("tools"), "tools"))
     given = fields.get("input")
     if isinstance(given, str):
-        conversation.say(Message("user", given))
+        conversation.add(Message("user", given))
     else:
         for index, item in enumerate(as_list(given, "input")):
-            _read_item(conversation, as_object(item, f"input[{index}]"), f"input[{index}]")
+            conversation.add(once(_item, as_object(item, f"input[{index}]"), f"input[{index}]"))
     conversation.finish()
     if not conversation.messages:
         raise BadRequest("input", "at least one item is required")
     return conversation
 
 
-def read_tools(value: Json, where: str) -> Offered:
+def tool_name(name: str, namespace: str | None) -> str:
+    """The name that the policy sees."""
+    return f"{namespace}.{name}" if namespace else name
+
+
+def _tools(value: Json, where: str) -> Offered:
     """Tools of a list. Those that the provider runs (``web_search`` …) are not offered: the policy cannot know them."""
     offered: Offered = []
     for index, tool in enumerate(optional_list(value, where)):
         place = f"{where}[{index}]"
         offered += _tool(as_object(tool, place), place)
     return offered
-
-
-def tool_name(name: str, namespace: str | None) -> str:
-    """The name that the policy sees."""
-    return f"{namespace}.{name}" if namespace else name
 
 
 def _tool(
@@ -132,49 +145,47 @@ def _tool(
     yield tool, None if namespace is None else ToolForm(name, namespace)
 
 
-def _read_item(conversation: Conversation, fields: Mapping[str, Json], where: str) -> None:
+def _item(fields: Mapping[str, Json], where: str) -> Item:
     kind = as_text(fields.get("type", "message"), f"{where}.type")
     match kind:
         case "message":
-            _read_message(conversation, fields, where)
+            return _message(fields, where)
         case "reasoning":
-            text = _reasoning(fields, where)
-            if text is not None:
-                conversation.reason(text)
+            return _thought(fields, where)
         case "function_call" | "custom_tool_call":
-            conversation.call(_call(fields, where, free_form=kind == "custom_tool_call"))
+            return _call(fields, where, free_form=kind == "custom_tool_call")
         case "function_call_output" | "custom_tool_call_output":
             result = said(fields.get("output"), f"{where}.output")
             call_id = as_text(fields.get("call_id"), f"{where}.call_id")
-            conversation.say(Message("tool", result.text, tool_call_id=call_id, unseen=result.unseen))
+            return Message("tool", result.text, tool_call_id=call_id, unseen=result.unseen)
         case "additional_tools":
-            conversation.tools += read_tools(fields.get("tools"), f"{where}.tools")
+            return _tools(fields.get("tools"), f"{where}.tools")
         case "item_reference":
             raise BadRequest(where, "nothing is stored here that could be referred to; send the item itself")
         case _:
-            conversation.say(Message("user", f"[{kind}]", unseen=(kind,)))
+            return Message("user", f"[{kind}]", unseen=(kind,))
 
 
-def _read_message(conversation: Conversation, fields: Mapping[str, Json], where: str) -> None:
+def _message(fields: Mapping[str, Json], where: str) -> Message | Said:
     content = said(fields.get("content"), f"{where}.content")
     match fields.get("role"):
         case "assistant":
-            conversation.speak(content)
+            return content
         case "user":
-            conversation.say(Message("user", content.text, unseen=content.unseen))
+            return Message("user", content.text, unseen=content.unseen)
         case "system" | "developer":
-            conversation.say(Message("system", content.text, unseen=content.unseen))
+            return Message("system", content.text, unseen=content.unseen)
         case _:
             raise BadRequest(f"{where}.role", "expected user, assistant, system or developer")
 
 
-def _reasoning(fields: Mapping[str, Json], where: str) -> str | None:
-    """What was thought, or else its summary; ``None`` where there is neither, but for an encrypted one."""
+def _thought(fields: Mapping[str, Json], where: str) -> Thought:
+    """What was thought, or else its summary; neither is there where it is encrypted."""
     parts = optional_list(fields.get("content"), f"{where}.content") or optional_list(
         fields.get("summary"), f"{where}.summary"
     )
     texts = [as_text(as_object(part, where).get("text"), f"{where}.text") for part in parts]
-    return "".join(texts) if texts else None
+    return Thought("".join(texts) if texts else None)
 
 
 def _call(fields: Mapping[str, Json], where: str, *, free_form: bool) -> ToolCall:
