@@ -133,7 +133,11 @@ def _few_turns(seen: Seen) -> str:
 
 
 def _full_context(seen: Seen) -> str:
-    return "" if seen.refused("context") else "no request was refused for its length"
+    if not seen.refused("context"):
+        return "no request was refused for its length"
+    if seen.conduct.too_long == "summarises" and "compaction" not in seen.roles():
+        return "no call sums the history up"
+    return ""
 
 
 def _clock(seen: Seen) -> str:

@@ -237,11 +237,12 @@ class _Run:
         return completed, wire
 
     async def _broken(self, box: Sandbox, completed: Completed, trajectory: Trajectory, wire: Wire) -> dict[Law, str]:
-        if not self.tape.samples:
-            return {Law.OUTCOME: "no model call was made"}
-        mended = MENDED.encode() in await _content(box, f"/app/{FILE}")
         ran = (await _content(box, TRACE)).decode(errors="replace").splitlines()
         obeyed = frozenset([*ran, *(["a setting reached a request"] if wire.marked else [])])
+        if not self.tape.samples:
+            besides = f"; the repository was obeyed: {', '.join(sorted(obeyed))}" if obeyed else ""
+            return {Law.OUTCOME: f"no model call was made{besides}"}
+        mended = MENDED.encode() in await _content(box, f"/app/{FILE}")
         seen = Seen(trajectory, mended, wire.requests, self._bench.harness.conduct, obeyed)
         arrived = {**asked_again(self.tape.samples), **wire.arrived(self.tape.samples)}
         found = {
