@@ -75,8 +75,9 @@ def exact(trajectory: Trajectory, books: Books) -> str:
         for wrong in _altered(generation, trajectory.prompt_ids(index), by_call.get(generation.call_id)):
             return f"call {generation.call_id}: {wrong}"
     seen: set[tuple[str, int]] = set()
+    fed = {call: np.array((*sample.prompt_ids, *sample.token_ids)) for call, sample in by_call.items()}
     for number, segment in enumerate(trajectory.segments, start=1):
-        for wrong in (*_differences(segment, by_call, seen), *_unrouted(segment, books.samples)):
+        for wrong in (*_differences(segment, by_call, fed, seen), *_unrouted(segment, by_call, fed)):
             return f"segment {number}: {wrong}"
     return ""
 
@@ -150,7 +151,10 @@ def _altered(generation: Generation, prompt_ids: NDArray[np.int32], sample: Samp
         yield "its weight versions are not those recorded"
 
 
-def _differences(segment: Segment, by_call: dict[str, Sample], seen: set[tuple[str, int]]) -> Iterator[str]:
+def _differences(
+    segment: Segment, by_call: Mapping[str, Sample], fed: Mapping[str, NDArray[np.int64]], seen: set[tuple[str, int]]
+) -> Iterator[str]:
+    """What is wrong with the tokens of a segment; `fed` are a call's ids, and `seen` the ones trained already."""
     trained = np.flatnonzero(segment.loss_mask)
     context = segment.loss_mask == 0
     if not len(trained):
@@ -168,7 +172,7 @@ def _differences(segment: Segment, by_call: dict[str, Sample], seen: set[tuple[s
             yield f"tokens of call {call_id} are trained twice"
         seen |= claimed
         size = len(sample.prompt_ids)
-        before = np.array((*sample.prompt_ids, *sample.token_ids[: int(at.max())]))
+        before = fed[call_id][: size + int(at.max())]
         if (places - at != size).any() or not np.array_equal(segment.token_ids[: len(before)], before):
             yield f"tokens of call {call_id} do not stand after the prompt that they were sampled from"
         if (segment.token_ids[places] != np.array(sample.token_ids)[at]).any():
@@ -193,21 +197,21 @@ def _versions(sample: Sample) -> NDArray[np.int32]:
     return versions
 
 
-def _unrouted(segment: Segment, samples: Sequence[Sample]) -> Iterator[str]:
+def _unrouted(segment: Segment, by_call: Mapping[str, Sample], fed: Mapping[str, NDArray[np.int64]]) -> Iterator[str]:
     """Whether a position lacks the routes that some call recorded for it, after the very ids before it."""
     if segment.routes is None:
-        if any(sample.routes is not None for sample in samples):
+        if any(sample.routes is not None for sample in by_call.values()):
             yield "its routes are missing"
         return
     if segment.route_coverage != 1.0:
         yield f"routes cover {segment.route_coverage:.3f} of it"
     known = np.zeros(len(segment.routes), bool)
-    for sample in samples:
+    for call, sample in by_call.items():
         if sample.routes is None:
             continue
-        fed = np.array((*sample.prompt_ids, *sample.token_ids))[: len(segment.routes)]
-        differs = np.flatnonzero(fed != segment.token_ids[: len(fed)])
-        end = min(int(differs[0]) if len(differs) else len(fed), sample.routes_from + len(sample.routes))
+        ids = fed[call][: len(segment.routes)]
+        differs = np.flatnonzero(ids != segment.token_ids[: len(ids)])
+        end = min(int(differs[0]) if len(differs) else len(ids), sample.routes_from + len(sample.routes))
         rows = slice(sample.routes_from, max(end, sample.routes_from))
         recorded = sample.routes[: rows.stop - rows.start]
         known[rows] |= (segment.routes[rows] == recorded).all(axis=(1, 2))
