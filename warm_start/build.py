@@ -19,10 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
 from transformers import AutoConfig
 
 from lego_rl.commands import sft as sft_command
+from lego_rl.commands.screen import Screen
 from lego_rl.config.load import dump
 from lego_rl.config.sft_recipe import DemonstrationsSection, SftPolicySection, SftRecipe, SftRunSection
 from lego_rl.gateway.encoding import Encoder
@@ -30,6 +30,7 @@ from lego_rl.gateway.trajectory import Segment
 from lego_rl.rollout.demonstrations import demonstrated_segments
 from lego_rl.rollout.lock import LockedFolder
 from lego_rl.rollout.metrics_file import Figure, read_rows
+from lego_rl.train.card import PolicyCard
 from lego_rl.train.sft import POLICY, SftMetrics, run_sft
 from lego_rl.train.sft_settings import SftSettings
 from warm_start.capture import POLICY as SHIPPED
@@ -39,7 +40,7 @@ from warm_start.initial import initial_policy
 from warm_start.settings import FULL, SMALL, BuildSettings
 from warm_start.tokenizer import END_OF_TEXT, END_OF_TURN, train_tokenizer
 
-_CONSOLE = Console()
+_CONSOLE = Screen()
 _PRINT_EVERY = 25
 _USER_TURN = "<|im_start|>user"
 _SMALL_FILES = ("chat_template.jinja", "README.md")
@@ -120,7 +121,8 @@ class Build:
     def _drill(self, policy: Path, stage: str, drills: Sequence[Segment], settings: SftSettings) -> Path:
         with LockedFolder(self.out / stage) as folder:
             finished = folder.path / POLICY
-            return finished if finished.exists() else run_sft(policy, drills, folder, settings, _show(settings))
+            card = PolicyCard("sft", policy.name, harness=None, reasoning=None)
+            return finished if finished.exists() else run_sft(policy, drills, folder, settings, _show(settings), card)
 
     def _capture(self, start: Path, settings: CaptureSettings) -> Path:
         folder = self.out / "demonstrations" / settings.harness
@@ -143,7 +145,7 @@ class Build:
         return run_dir / POLICY
 
     def _say(self, text: str) -> None:
-        _CONSOLE.print(f"[bold]{text}[/bold]")
+        _CONSOLE.print(text, style="bold")
 
 
 def fixed_prompt(demonstrations: Path, policy: Path) -> str:

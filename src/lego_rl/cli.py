@@ -4,6 +4,7 @@ Each command imports its module when it is called, so that ``--help`` needs no h
 """
 
 import errno
+import logging
 import signal
 import sys
 from io import TextIOWrapper
@@ -15,6 +16,7 @@ import typer
 
 from lego_rl import __version__
 from lego_rl.errors import LegoError
+from lego_rl.plain_text import PlainFormatter, plain
 
 app = typer.Typer(
     name="lego-rl",
@@ -95,7 +97,8 @@ def report(run: RunDir) -> None:
 def inspect(
     trial: Annotated[Path, typer.Argument(help="A trial's folder, RUN/trials/ID.")],
     policy: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Spell tokens with this policy's tokenizer, not the run's.")
+        str | None,
+        typer.Option(metavar="DIR", help="Spell tokens with the tokenizer of this policy (or builtin:NAME)."),
     ] = None,
     context: Annotated[int, typer.Option(min=2, help="Characters shown of a stretch of context.")] = 160,
 ) -> None:
@@ -204,6 +207,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # None where it is closed
             stream.reconfigure(errors="replace")  # a terminal without a letter for something is no reason to end a run
+    if logging.lastResort is not None:  # for what nobody else writes down: Harbor has a file for each trial
+        logging.lastResort.setFormatter(PlainFormatter())
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _interrupt)
@@ -244,7 +249,7 @@ _HOST_FAULTS = {
 
 
 def _fail(problem: str, fix: str) -> Never:
-    typer.echo(f"lego-rl: {' '.join(problem.split())}", err=True)  # a library's words may be many lines
+    typer.echo(f"lego-rl: {plain(' '.join(problem.split()))}", err=True)  # a library's words may be many lines
     if fix:
-        typer.echo(f"  fix: {fix}", err=True)
+        typer.echo(f"  fix: {plain(fix)}", err=True)
     sys.exit(1)

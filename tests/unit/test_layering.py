@@ -73,6 +73,7 @@ MUST_NOT_KNOW = {
     "report": {"train"},
     "train": {"sandbox", "harness", "gateway.server", "gateway.dialects"},
     "conformance": {"rollout", "train", "config"},
+    "bench": {"rollout", "train", "config", "sandbox", "harness", "conformance"},
 }
 
 

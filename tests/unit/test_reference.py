@@ -1,6 +1,5 @@
 """The generated reference is the code's."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -8,24 +7,19 @@ from pydantic import BaseModel
 
 from lego_rl.config.recipe import Recipe
 from lego_rl.config.sft_recipe import SftRecipe
+from lego_rl.gateway.trajectory import BudgetHit, Fate, Refusal
+from scripts import outcomes, reference
 
-ROOT = Path(__file__).parents[2]
-spec = importlib.util.spec_from_file_location("reference", ROOT / "scripts" / "reference.py")
-assert spec is not None
-assert spec.loader is not None
-reference = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(reference)
+COMMAND = "run: .venv/bin/python -m scripts.reference"
 
 
 def test_every_committed_page_is_generated() -> None:
-    assert set(reference.pages()) == set((ROOT / "docs" / "reference").glob("*.md"))
+    assert set(reference.pages()) == set(reference.FOLDER.glob("*.md")), COMMAND
 
 
-@pytest.mark.parametrize("name", ["recipe.md", "sft.md", "faults.md"])
-def test_the_committed_page_is_what_the_code_says(name: str) -> None:
-    pages = {path.name: (path, text) for path, text in reference.pages().items()}
-    path, text = pages[name]
-    assert path.read_text(encoding="utf-8") == text, "run: .venv/bin/python scripts/reference.py"
+@pytest.mark.parametrize("path", sorted(reference.FOLDER.glob("*.md")), ids=lambda path: path.name)
+def test_the_committed_page_is_what_the_code_says(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == reference.pages()[path], COMMAND
 
 
 @pytest.mark.parametrize("recipe", [Recipe, SftRecipe])
@@ -41,3 +35,15 @@ def test_a_table_has_the_same_defaults_whether_it_is_left_out_or_given_in_part(r
                 assert value == type(value)(), f"{model.__name__}.{name}"
                 checked += 1
     assert checked
+
+
+def test_the_names_of_a_record_are_the_codes_own() -> None:
+    assert outcomes.names_of(Fate) == ["delivered", "superseded", "abandoned"]
+    assert outcomes.names_of(Refusal)[: len(outcomes.names_of(BudgetHit))] == outcomes.names_of(BudgetHit)
+    assert {"closed", "internal"} < set(outcomes.names_of(Refusal))
+
+
+@pytest.mark.parametrize("names", [["delivered"], [*outcomes.FATES, "forgotten"]])
+def test_a_name_without_a_text_and_a_text_without_a_name_stop_the_pages(names: list[str]) -> None:
+    with pytest.raises(LookupError, match="forgotten" if "forgotten" in names else "abandoned"):
+        outcomes.explained(names, outcomes.FATES)

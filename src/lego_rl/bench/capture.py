@@ -27,6 +27,7 @@ from pathlib import Path
 import aiohttp
 import numpy as np
 
+from lego_rl import __version__
 from lego_rl.bench import client
 from lego_rl.bench.engine import ReadyEngine, Routes
 from lego_rl.bench.rerender import render_anew
@@ -129,7 +130,7 @@ class CaptureBench:
                     record = Path(folder) / f"trial{number}"
                     record.mkdir()
                     trajectory = await gateway.close(session)
-                    write_trajectory(trajectory, record)
+                    write_trajectory(trajectory, record, harness="bench", version=__version__, session_id=record.name)
                     records.append(trajectory)
                 finish = time.process_time() - closing
             disk = _record_bytes(Path(folder))

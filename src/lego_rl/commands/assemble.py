@@ -31,6 +31,7 @@ from lego_rl.sandbox.image import check_rootfs
 from lego_rl.sandbox.preflight import check_machine
 from lego_rl.sandbox.state import State
 from lego_rl.tasks.pool import load_pool, pool_folder
+from lego_rl.train.card import PolicyCard
 from lego_rl.train.checkpoints import Checkpoints
 from lego_rl.train.loop import LoopParts, LoopTasks, Rewards, Watcher, as_graded
 from lego_rl.train.metrics_log import MetricsLog
@@ -144,6 +145,7 @@ def loop_parts(
             ),
             specs=SpecBuilder(recipe),
             prompts=PromptChecker(source),
+            card=PolicyCard("gspo", recipe.policy.path, recipe.harness.name, recipe.capture.reasoning),
             checkpoints=checkpoints,
             log=log,
             watcher=watcher,

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
 from lego_rl.bench.capture import CaptureBench
 from lego_rl.bench.client import PATHS
 from lego_rl.bench.policy import policy_folder
 from lego_rl.bench.workload import Shape
 from lego_rl.commands.assemble import batch_shape, load_tasks, loop_parts
+from lego_rl.commands.policies import read_recipe
 from lego_rl.commands.progress import ConsoleProgress
-from lego_rl.config.load import read
+from lego_rl.commands.screen import Screen
 from lego_rl.config.recipe import Recipe
 from lego_rl.errors import ConfigError
 from lego_rl.rollout.metrics_file import Figure, read_rows
@@ -30,11 +30,11 @@ def loop(path: Path, overrides: Sequence[str]) -> None:
     Raises:
         LegoError: As for a training run.
     """
-    recipe = read(Recipe, path, overrides)
+    recipe = read_recipe(path, overrides)
     tasks = load_tasks(recipe)
     with (
         tempfile.TemporaryDirectory(prefix="lego-rl-bench-") as folder,
-        ConsoleProgress(1, Console(stderr=True)) as progress,
+        ConsoleProgress(1, Screen(stderr=True)) as progress,
     ):
         directory = RunDirectory.make(Path(folder) / "run")
         with loop_parts(recipe, directory, progress) as parts:

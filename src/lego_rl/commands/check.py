@@ -4,10 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
-from lego_rl.config.load import read
-from lego_rl.config.recipe import Recipe
+from lego_rl.commands.policies import read_recipe
+from lego_rl.commands.screen import Screen
 from lego_rl.sandbox.probe import probe
 from lego_rl.sandbox.state import State
 
@@ -19,7 +17,7 @@ def sandbox() -> None:
         SandboxError: Agents cannot be isolated; the message names the one command that mends it.
     """
     report = asyncio.run(probe(State.default()))
-    console = Console()
+    console = Screen()
     console.print("sandbox: one was started, sealed, used and removed here")
     console.print(f"limits: memory is held by {report.memory}, processes by {report.processes}")
 
@@ -32,9 +30,9 @@ def recipe(path: Path, overrides: Sequence[str]) -> None:
     """
     from lego_rl.commands.assemble import check_recipe  # it imports torch, which the check of a sandbox does not need
 
-    resolved = read(Recipe, path, overrides)
+    resolved = read_recipe(path, overrides)
     bundle = check_recipe(resolved)
-    console = Console()
+    console = Screen()
     console.print(f"harness: {bundle.name} {bundle.version} is installed")
     console.print(
         f"policy: {resolved.policy.path} fits the budget, its template and {resolved.policy.tool_parser} agree"

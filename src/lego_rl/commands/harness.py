@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from rich.console import Console
 from rich.table import Table
 
+from lego_rl.commands.screen import Screen
 from lego_rl.config.load import plain
 from lego_rl.conformance.situations import SITUATIONS, Situation
 from lego_rl.conformance.trial import LAWS, Bench, Report, try_all
@@ -21,7 +21,7 @@ def install(name: str) -> None:
         ConfigError: The name is unknown.
         HarnessError: It cannot be installed.
     """
-    console = Console()
+    console = Screen()
     with console.status(f"installing {name} (once; a few hundred megabytes)"):
         bundle = registry.install(name)
     size = _megabytes(bundle.size_bytes)
@@ -36,7 +36,7 @@ def verify(name: str) -> None:
         HarnessError: It is not installed, or a file was altered.
     """
     bundle = registry.verify(name)
-    Console().print(f"{bundle.name} {bundle.version} · unaltered · sha256 {bundle.hash}")
+    Screen().print(f"{bundle.name} {bundle.version} · unaltered · sha256 {bundle.hash}")
 
 
 def show() -> None:
@@ -51,7 +51,7 @@ def show() -> None:
         for folder, bundle in own.items():
             state = "installed" if folder == wanted.folder else "superseded"
             table.add_row(name, bundle.version, _megabytes(bundle.size_bytes), bundle.hash[:8], bundle.licence, state)
-    Console().print(table)
+    Screen().print(table)
 
 
 def test(name: str, only: Sequence[str], overrides: Iterable[str], at_once: int) -> None:
@@ -68,7 +68,7 @@ def test(name: str, only: Sequence[str], overrides: Iterable[str], at_once: int)
         HarnessError: The harness is not installed, or a law did not hold.
         SandboxError: This machine cannot isolate a harness.
     """
-    console = Console()
+    console = Screen()
     chosen = _situations(only)
     bench = Bench.prepare(name, plain(overrides))
     with console.status(f"{name} {bench.bundle.version}: {len(chosen)} situations"):
@@ -78,7 +78,7 @@ def test(name: str, only: Sequence[str], overrides: Iterable[str], at_once: int)
     broken = [report for report in reports if not report.held]
     for report in broken:
         for law, wrong in report.broken.items():
-            console.print(f"{report.situation.name}: {law}: {wrong}", markup=False, highlight=False)
+            console.print(f"{report.situation.name}: {law}: {wrong}")
     if broken:
         names = ", ".join(report.situation.name for report in broken)
         raise HarnessError(

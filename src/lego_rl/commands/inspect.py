@@ -1,27 +1,25 @@
 """``lego-rl inspect``: a trial's calls and training sequences, with what is trained in each."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from tokenizers import Tokenizer
 
 from lego_rl.commands.policies import policy_directory
+from lego_rl.commands.screen import Screen
 from lego_rl.config.load import read
 from lego_rl.config.recipe import Recipe
 from lego_rl.errors import ConfigError, RunError
-from lego_rl.gateway.trajectory import Segment, Trajectory
-from lego_rl.report.plain_text import plain
+from lego_rl.gateway.trajectory import Generation, Segment, Trajectory
+from lego_rl.plain_text import plain, plain_line
 from lego_rl.rollout.outcome import TrialRecord
-from lego_rl.rollout.store import TrialStore
-
-type Spelling = Callable[[list[int]], str]
-"""Token ids to text."""
+from lego_rl.rollout.store import RunDirectory, TrialStore
+from lego_rl.rollout.trial_folder import OUTCOME_FILE
 
 
 @dataclass(frozen=True)
@@ -39,31 +37,38 @@ class Stretch:
     trained: bool
 
 
-def run(trial: Path, policy: Path | None, context: int) -> None:
+def run(trial: Path, policy: str | None, context: int) -> None:
     """Print a trial.
 
     Args:
         trial: Its folder, ``RUN/trials/ID``.
-        policy: Directory whose tokenizer spells the tokens; the one that the run's recipe names if not given.
+        policy: Whose tokenizer spells the tokens, a directory or ``builtin:NAME``; the one that the run's recipe names
+            if not given.
         context: Characters shown of a stretch of context; what the policy sampled is shown whole.
 
     Raises:
-        RunError: The folder holds no trial, or is damaged.
-        ConfigError: There is no such policy, or it has no tokenizer.
+        RunError: The folder holds no trial, or its files are damaged, of another format, or not of one trial.
+        ConfigError: There is no such policy, it has no tokenizer, or not the one that the tokens are of.
     """
     trial = trial.resolve()
-    if not (trial / "outcome.json").is_file():
+    if not (trial / OUTCOME_FILE).is_file():
         raise RunError(f"{trial} holds no trial", "name a folder below trials/ of a run directory")
     record = TrialStore(trial.parent).load(trial.name)
-    spell = _spelling(policy or _policy_of(trial))
-    console = Console(highlight=False)
-    console.print(_headline(record))
+    recipe = _recipe_of(trial)
+    name = policy if recipe is None or policy is not None else recipe.policy.path
+    if name is None:
+        raise ConfigError(f"{trial} does not lie in a run with a recipe", "name its policy with --policy DIR")
+    tokenizer = _tokenizer(policy_directory(name))
+    screen = Screen()
     if record.trajectory is None:
-        console.print("no session came to be")
+        screen.print(_headline(record, recipe), soft_wrap=True)
+        screen.print("no session came to be")
         return
-    console.print(_calls(record.trajectory))
+    _check_spelled(record.trajectory, tokenizer, name)
+    screen.print(_headline(record, recipe), soft_wrap=True)
+    screen.print(_calls(record.trajectory))
     for number, segment in enumerate(record.trajectory.segments):
-        console.print(_segment(number, segment, spell, context))
+        screen.print(_segment(number, segment, tokenizer, context))
 
 
 def stretches(segment: Segment) -> Iterator[Stretch]:
@@ -75,34 +80,59 @@ def stretches(segment: Segment) -> Iterator[Stretch]:
         yield Stretch(start, end, bool(segment.loss_mask[start]))
 
 
-def _policy_of(trial: Path) -> Path:
-    recipe = trial.parent.parent / "recipe.toml"
-    if not recipe.is_file():
-        raise ConfigError(f"{trial} does not lie in a run with a recipe", "name its policy with --policy DIR")
-    return policy_directory(read(Recipe, recipe).policy.path)
+def _recipe_of(trial: Path) -> Recipe | None:
+    """The recipe of the run that a trial lies in; ``None`` where it was copied out of one, or captured without."""
+    recipe = RunDirectory(trial.parent.parent).recipe
+    return read(Recipe, recipe) if recipe.is_file() else None
 
 
-def _spelling(policy: Path) -> Spelling:
+def _tokenizer(policy: Path) -> Tokenizer:
     file = policy / "tokenizer.json"
     try:
-        tokenizer = Tokenizer.from_file(str(file))
+        return Tokenizer.from_file(str(file))
     except Exception as error:  # the library raises plain Exception for every defect
         raise ConfigError(f"{file} is no tokenizer: {error}", "name the policy with --policy DIR") from error
-    return lambda ids: str(tokenizer.decode(ids, skip_special_tokens=False))
 
 
-def _headline(record: TrialRecord) -> Text:
+def _check_spelled(trajectory: Trajectory, tokenizer: Tokenizer, name: str) -> None:
+    """Refuse a tokenizer that cannot have written the prompts; a policy may sample ids that its own does not know."""
+    ids = [call.context_ids for call in trajectory.generations]
+    unknown = _unknown(tokenizer, np.unique(np.concatenate(ids)).tolist() if ids else [])
+    if unknown:
+        raise ConfigError(
+            f"token {unknown[0]} of a prompt is none of the tokenizer of {name}", "name its policy with --policy DIR"
+        )
+
+
+def _unknown(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
+    return [token for token in ids if tokenizer.id_to_token(token) is None]
+
+
+def _spell(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    said = plain(tokenizer.decode(ids, skip_special_tokens=False))
+    unknown = _unknown(tokenizer, ids)  # the library leaves them out
+    return f"{said} [and unknown to the tokenizer: {', '.join(map(str, unknown))}]" if unknown else said
+
+
+def _headline(record: TrialRecord, recipe: Recipe | None) -> Text:
     reward = "masked" if record.outcome.reward is None else f"reward {record.outcome.reward}"
     counts = record.accounting
-    lost = "".join(f" · {count} {reason}" for reason, count in counts.excluded.items())
+    ran = f"{reward} · {record.outcome.ended.value} · {record.spec.harness.name} {record.harness_version}"
+    # Reasons are, in part, what an agent wrote into its requests: none may begin a line of its own.
+    lost = "".join(f" · {count} {plain_line(reason)}" for reason, count in counts.excluded.items())
     lines = [
         record.spec.id,
-        f"{reward} · {record.outcome.ended.value} · {record.spec.harness.name} {record.harness_version}",
+        ran if recipe is None else f"{ran} · reasoning {recipe.capture.reasoning}",
         f"{counts.calls} calls · {counts.sampled_tokens} tokens sampled · {counts.trainable_tokens} trainable{lost}"
         f" · delivered {counts.delivered_fraction:.3f}",
     ]
-    refused = " · ".join(f"{count} {reason}" for reason, count in counts.refused.items())
-    return Text("\n".join([*lines, f"refused: {refused}"] if refused else lines))
+    met = {"truncated": counts.truncated, "with an unparsed tool call": counts.tool_parse_faults}
+    faults = [f"{count} {what}" for what, count in met.items() if count]
+    faults += [] if counts.budget_hit is None else [f"ended by the budget of {counts.budget_hit}"]
+    refused = " · ".join(f"{count} {plain_line(reason)}" for reason, count in counts.refused.items())
+    lines += [f"answers: {' · '.join(faults)}"] if faults else []
+    lines += [f"refused: {refused}"] if refused else []
+    return Text("\n".join(lines))
 
 
 def _calls(trajectory: Trajectory) -> Table:
@@ -110,8 +140,6 @@ def _calls(trajectory: Trajectory) -> Table:
         "call", "after", "role", "fate", "prompt", "new", "sampled", "ended", "note", box=None, pad_edge=False
     )
     for index, call in enumerate(trajectory.generations):
-        notes = [] if call.excluded is None else [f"not trained: {call.excluded}"]
-        notes += [] if call.parsed else ["unparsed call"]
         table.add_row(
             str(index),
             "" if call.parent is None else str(call.parent),
@@ -121,19 +149,33 @@ def _calls(trajectory: Trajectory) -> Table:
             str(len(call.context_ids)),
             str(len(call.token_ids)),
             call.finish_reason,
-            "; ".join(notes),
+            "; ".join(_notes(trajectory, call)),
         )
     return table
 
 
-def _segment(number: int, segment: Segment, spell: Spelling, most: int) -> Text:
+def _notes(trajectory: Trajectory, call: Generation) -> Iterator[str]:
+    """What is special about a call."""
+    if call.parent is not None and call.kept is not None:
+        yield f"after the first {call.kept} of {len(trajectory.generations[call.parent].token_ids)} tokens"
+    if call.cut is not None:
+        yield f"only the first {call.cut} delivered"
+    if call.excluded is not None:
+        yield f"not trained: {plain_line(call.excluded)}"
+    if call.finish_reason == "length":
+        yield "truncated"
+    elif not call.parsed:
+        yield "unparsed call"
+
+
+def _segment(number: int, segment: Segment, tokenizer: Tokenizer, most: int) -> Text:
     trained = int(segment.loss_mask.sum())
     text = Text(f"\nsegment {number} · {len(segment.token_ids)} tokens, {trained} trained", style="bold")
     if segment.routes is not None:
         text.append(f" · routes of {segment.route_coverage:.1%} of the positions")
     for stretch in stretches(segment):
         ids = segment.token_ids[stretch.start : stretch.end].tolist()
-        said = plain(spell(ids))
+        said = _spell(tokenizer, ids)
         if not stretch.trained and len(said) > most:
             said = f"{said[: most // 2]} … {said[-most // 2 :]}"
         mask, style = ("1", "green not bold") if stretch.trained else ("0", "dim not bold")

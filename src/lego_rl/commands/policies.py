@@ -1,11 +1,14 @@
 """The policy that a recipe names: which directory it is, and whether the rest of the recipe fits it."""
 
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from lego_rl.config.load import read
 from lego_rl.config.recipe import Recipe
 from lego_rl.engine.policy_dir import inspect_policy
 from lego_rl.errors import ConfigError
+from lego_rl.train.card import PolicyCard
 
 _BUILTIN = "builtin:"
 
@@ -27,6 +30,31 @@ def policy_directory(name: str) -> Path:
     if not Path(name).is_dir():
         raise ConfigError(f"there is no policy directory {name}", "name a Hugging Face directory or builtin:NAME")
     return Path(name)
+
+
+def read_recipe(path: Path, overrides: Sequence[str]) -> Recipe:
+    """Read the recipe of a run that begins. Its policy is run as it was trained, where the recipe says nothing else.
+
+    Args:
+        path: A TOML file.
+        overrides: As for `read`.
+
+    Raises:
+        ConfigError: The recipe cannot be used, or the policy's card is damaged.
+        RunError: The card has another format.
+    """
+    recipe = read(Recipe, path, overrides)
+    if "reasoning" in recipe.capture.model_fields_set:
+        return recipe
+    try:
+        policy = policy_directory(recipe.policy.path)
+    except ConfigError:  # said when the run begins: a recipe may be printed where its policy is not
+        return recipe
+    card = PolicyCard.read(policy)
+    if card is None or card.reasoning is None:
+        return recipe
+    capture = recipe.capture.model_copy(update={"reasoning": card.reasoning})
+    return recipe.model_copy(update={"capture": capture})
 
 
 def check_policy(recipe: Recipe, source: Path) -> None:

@@ -10,19 +10,20 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self, override
 
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from lego_rl.commands.screen import Screen
 from lego_rl.evaluate.heldout import Score, score
+from lego_rl.plain_text import plain_line
 from lego_rl.rollout.outcome import Reward
 from lego_rl.rollout.runner import Progress, TrialEnded, TrialRetried
 
 _QUIET_SECONDS = 15.0
 
 
-class RunConsole(Console):
-    """A console that its run outlives: what nobody reads any more is not printed."""
+class RunScreen(Screen):
+    """A screen that its run outlives: what nobody reads any more is not printed."""
 
     @override
     def on_broken_pipe(self) -> None:
@@ -40,9 +41,9 @@ class ConsoleProgress:
         console: Where to write; standard output by default.
     """
 
-    def __init__(self, steps: int, console: Console | None = None) -> None:
+    def __init__(self, steps: int, console: Screen | None = None) -> None:
         self._steps = steps
-        self._console = console or RunConsole()
+        self._console = console or RunScreen()
         self._live = Live(console=self._console, refresh_per_second=4, transient=True)
         self._started = time.monotonic()
         self._printed = 0.0
@@ -76,7 +77,7 @@ class ConsoleProgress:
             f" · {time.monotonic() - self._label_started:.0f} s"
         )
         if self._console.is_terminal:
-            self._live.update(Text(line, style="dim"))
+            self._live.update(Text(plain_line(line), style="dim"))
         elif time.monotonic() - self._printed > _QUIET_SECONDS:
             self._printed = time.monotonic()
             self._say(line)
@@ -111,7 +112,7 @@ class ConsoleProgress:
 
     def _say(self, line: str, style: str = "") -> None:
         try:
-            self._console.print(Text(line, style=style), soft_wrap=True)
+            self._console.print(Text(plain_line(line), style=style), soft_wrap=True)
         except OSError:  # the file that it goes to is full: no reason to end a run
             self._console.quiet = True
 

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from rich.console import Console
-
+from lego_rl.commands.screen import Screen
 from lego_rl.report.table import before_after, closing_line
 from lego_rl.report.write import write_report
 
@@ -15,7 +14,7 @@ def run(path: Path) -> None:
         RunError: The folder is no run directory, or a record of it is damaged.
     """
     report = write_report(path)
-    console = Console()
+    console = Screen()
     console.print(before_after(report.summary))
     console.print(closing_line(report.summary))
     console.print(f"{report.page}\n{report.summary_file}", soft_wrap=True)

@@ -4,18 +4,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
 from lego_rl.commands.policies import policy_directory
+from lego_rl.commands.screen import Screen
 from lego_rl.config.begun import check_begun
 from lego_rl.config.load import dump, read
+from lego_rl.config.recipe import Recipe
 from lego_rl.config.sft_recipe import SftRecipe
 from lego_rl.durable import write_text
 from lego_rl.errors import RunError
+from lego_rl.gateway.settings import DEFAULT_CAPTURE, Reasoning
 from lego_rl.rollout.demonstrations import demonstrated_segments
 from lego_rl.rollout.lock import LockedFolder
 from lego_rl.rollout.metrics_file import checkpoints_in
 from lego_rl.rollout.store import RunDirectory
+from lego_rl.train.card import PolicyCard
 from lego_rl.train.sft import SftMetrics, run_sft
 
 _INTERRUPTED = 130
@@ -42,7 +45,8 @@ def run(path: Path, overrides: Sequence[str]) -> None:
 def _fine_tune(recipe: SftRecipe, folder: LockedFolder) -> None:
     segments = [segment for run in recipe.demonstrations.runs for segment in demonstrated_segments(run)]
     write_text(RunDirectory(folder.path).recipe, dump(recipe))
-    console = Console()
+    card = PolicyCard("sft", recipe.policy.path, None, reasoning_of(recipe.demonstrations.runs))
+    console = Screen()
     console.print(f"{len(segments)} segments of demonstrations · {recipe.sft.steps} updates of {recipe.sft.batch}")
 
     def show(metrics: SftMetrics) -> None:
@@ -53,8 +57,15 @@ def _fine_tune(recipe: SftRecipe, folder: LockedFolder) -> None:
             )
 
     try:
-        policy = run_sft(policy_directory(recipe.policy.path), segments, folder, recipe.sft, show)
+        policy = run_sft(policy_directory(recipe.policy.path), segments, folder, recipe.sft, show, card)
     except KeyboardInterrupt:
         typer.echo("stopped; the same command goes on from the last checkpoint", err=True)
         raise typer.Exit(_INTERRUPTED) from None
     console.print(f"policy: {policy}")
+
+
+def reasoning_of(runs: Sequence[Path]) -> Reasoning | None:
+    """How all the demonstrations were captured; ``None`` where it was not one and the same way."""
+    recipes = [RunDirectory(run).recipe for run in runs]  # a capture of demonstrations by a script has none
+    modes = {read(Recipe, path).capture.reasoning if path.is_file() else DEFAULT_CAPTURE.reasoning for path in recipes}
+    return modes.pop() if len(modes) == 1 else None

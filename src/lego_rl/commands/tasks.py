@@ -3,9 +3,9 @@
 from collections import Counter
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
+from lego_rl.commands.screen import Screen
 from lego_rl.tasks.build import build_pool
 from lego_rl.tasks.pool import load_pool
 
@@ -22,5 +22,5 @@ def build(out: Path) -> None:
     counts = {split: Counter(task.family for task in tasks) for split, tasks in splits.items()}
     for family in sorted({task.family for tasks in splits.values() for task in tasks}):
         table.add_row(family, *(str(counts[split][family] or "") for split in splits))
-    Console().print(table)
-    Console().print(f"{sum(map(len, splits.values()))} tasks in {out}")
+    Screen().print(table)
+    Screen().print(f"{sum(map(len, splits.values()))} tasks in {out}")

@@ -10,6 +10,7 @@ import typer
 
 from lego_rl.commands import report
 from lego_rl.commands.assemble import EngineWrapper, batch_shape, load_tasks, loop_parts, unchanged
+from lego_rl.commands.policies import read_recipe
 from lego_rl.commands.progress import ConsoleProgress
 from lego_rl.config.begun import check_begun, moved
 from lego_rl.config.load import dump, read
@@ -31,7 +32,7 @@ def dry_run(recipe: Path, overrides: Sequence[str]) -> None:
     Raises:
         ConfigError: The recipe cannot be used.
     """
-    typer.echo(dump(read(Recipe, recipe, overrides)), nl=False)
+    typer.echo(dump(read_recipe(recipe, overrides)), nl=False)
 
 
 def start(recipe: Path, overrides: Sequence[str]) -> None:
@@ -41,7 +42,7 @@ def start(recipe: Path, overrides: Sequence[str]) -> None:
         RunError: The run directory holds a run already.
         LegoError: Something that the recipe names is missing or does not fit, or a check stopped the run.
     """
-    resolved = read(Recipe, recipe, overrides)
+    resolved = read_recipe(recipe, overrides)
     path = resolved.run.dir
     directory = RunDirectory(path)
     if directory.recipe.exists() or (directory.journal.is_file() and directory.journal.stat().st_size):

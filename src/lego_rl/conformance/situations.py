@@ -12,7 +12,7 @@ from lego_rl.conformance.policy import FIX, Interference, Shell, Step, no_interf
 from lego_rl.conformance.wire import Fault
 from lego_rl.engine.protocol import EngineError
 from lego_rl.gateway.budget import Budget
-from lego_rl.gateway.trajectory import Trajectory
+from lego_rl.gateway.trajectory import Refusal, Trajectory
 
 ROOMY = Budget(turns=30, context_tokens=1_000_000, output_tokens=4_000, wall_clock_sec=240.0)
 """A budget that no situation reaches by itself."""
@@ -32,7 +32,7 @@ class Seen:
     mended: bool
     requests: int
 
-    def refused(self, reason: str) -> int:
+    def refused(self, reason: Refusal) -> int:
         """Requests that no model call of their own answered, for a reason."""
         return self.trajectory.accounting.refused.get(reason, 0)
 

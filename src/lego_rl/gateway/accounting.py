@@ -2,18 +2,35 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import get_args
 
 from lego_rl.gateway.call import Call
 from lego_rl.gateway.roles import roles_of
 from lego_rl.gateway.routes import OwnedRoutes, owned_routes, route_shape
 from lego_rl.gateway.segments import build_segments, last_calls
-from lego_rl.gateway.trajectory import Accounting, CallRole, Fate, Generation, Segment, Trajectory
+from lego_rl.gateway.trajectory import (
+    Accounting,
+    BudgetHit,
+    CallRole,
+    Fate,
+    Generation,
+    Refusal,
+    Segment,
+    Trajectory,
+    Unheld,
+    Unreadable,
+)
 from lego_rl.gateway.tree import TokenTree
 from lego_rl.messages import Message
 
+_KINDS: Mapping[str, Unreadable] = {kind: kind for kind in get_args(Unreadable.__value__)}
+
 
 def trajectory_of(
-    tree: TokenTree, budget_hit: str | None, refused: Mapping[str, int], train_roles: Collection[CallRole]
+    tree: TokenTree,
+    budget_hit: BudgetHit | None,
+    refused: Mapping[Refusal, int],
+    train_roles: Collection[CallRole],
 ) -> Trajectory:
     """Everything a session captured.
 
@@ -34,7 +51,42 @@ def trajectory_of(
         generations=generations,
         conversations=tuple(_conversation(end) for end in ends),
         tools=ends[0].chain()[0].request.tools if ends else (),
-        accounting=_account(generations, segments, budget_hit, refused),
+        accounting=account(generations, segments, budget_hit, refused),
+    )
+
+
+def account(
+    generations: Sequence[Generation],
+    segments: Sequence[Segment],
+    budget_hit: BudgetHit | None,
+    refused: Mapping[Refusal, int],
+) -> Accounting:
+    """The counts of a trial.
+
+    Args:
+        generations: Its calls.
+        segments: What was built from them.
+        budget_hit: Which budget ended its session, if one did.
+        refused: Requests that no model call of their own answered: reason → requests.
+    """
+    excluded: Counter[str] = Counter()
+    for generation in generations:
+        lost = len(generation.token_ids) - generation.delivered_tokens
+        unheld: Unheld = "cut" if generation.fate == "delivered" else generation.fate
+        excluded[unheld] += lost
+        if generation.excluded is not None:
+            excluded[generation.excluded] += generation.delivered_tokens
+    return Accounting(
+        calls=len(generations),
+        sampled_tokens=sum(len(generation.token_ids) for generation in generations),
+        delivered_tokens=sum(generation.delivered_tokens for generation in generations),
+        trainable_tokens=sum(int(segment.loss_mask.sum()) for segment in segments),
+        excluded={reason: lost for reason, lost in excluded.items() if lost},
+        tool_parse_faults=sum(not each.parsed and each.finish_reason != "length" for each in generations),
+        truncated=sum(each.finish_reason == "length" for each in generations),
+        tool_calls=sum(generation.calls_tools for generation in generations),
+        budget_hit=budget_hit,
+        refused=dict(refused),
     )
 
 
@@ -83,7 +135,8 @@ def _in_segments(trained: Iterable[Call]) -> set[Call]:
 def _fate(call: Call) -> Fate:
     if call.echoed:
         return "delivered"
-    if any(twin.echoed or twin.index > call.index for twin in call.twins if twin is not call and twin.recording):
+    others = [twin for twin in call.twins if twin is not call and twin.recording]
+    if any(twin.echoed or (twin.index > call.index and (twin.written or not call.written)) for twin in others):
         return "superseded"
     return "delivered" if call.written else "abandoned"
 
@@ -91,7 +144,12 @@ def _fate(call: Call) -> Fate:
 def _unseen(call: Call, known: Mapping[Call, str | None]) -> str | None:
     """What a call's prompt held that a text model cannot see, if anything; calls before it are `known`."""
     before = None if call.parent is None else known[call.parent]
-    return before or next((kind for message in call.request.messages for kind in message.unseen), None)
+    return before or next((_reason(kind) for message in call.request.messages for kind in message.unseen), None)
+
+
+def _reason(kind: str) -> Unreadable:
+    """Why a call is excluded. The kind is a word of whoever wrote the request, and no key of counts may be theirs."""
+    return _KINDS.get(kind, "other")
 
 
 def _generation(
@@ -128,26 +186,3 @@ def _conversation(end: Call) -> tuple[Message, ...]:
         if call.turn is not None and not is_prefix:
             messages.append(call.turn.message)
     return tuple(messages)
-
-
-def _account(
-    generations: Sequence[Generation], segments: Sequence[Segment], budget_hit: str | None, refused: Mapping[str, int]
-) -> Accounting:
-    excluded: Counter[str] = Counter()
-    for generation in generations:
-        lost = len(generation.token_ids) - generation.delivered_tokens
-        excluded["cut" if generation.fate == "delivered" else generation.fate] += lost
-        if generation.excluded is not None:
-            excluded[generation.excluded] += generation.delivered_tokens
-    return Accounting(
-        calls=len(generations),
-        sampled_tokens=sum(len(generation.token_ids) for generation in generations),
-        delivered_tokens=sum(generation.delivered_tokens for generation in generations),
-        trainable_tokens=sum(int(segment.loss_mask.sum()) for segment in segments),
-        excluded={reason: lost for reason, lost in excluded.items() if lost},
-        tool_parse_faults=sum(not each.parsed and each.finish_reason != "length" for each in generations),
-        truncated=sum(each.finish_reason == "length" for each in generations),
-        tool_calls=sum(generation.calls_tools for generation in generations),
-        budget_hit=budget_hit,
-        refused=dict(refused),
-    )

@@ -1,7 +1,8 @@
 """A trajectory's messages in Harbor's interchange format (ATIF), for people and other tools, and back.
 
 Invariant: `from_atif` gives back the very messages, tools and counts that `to_atif` was given. What ATIF has no place
-for travels in its ``extra`` fields: the position of every message, and under ``lego_rl`` the accounting.
+for travels in its ``extra`` fields: the position of every message, and under ``lego_rl`` the accounting and the number
+of this form.
 
 The conversation of the first segment is the document; those of the others are embedded in it. Token ids are in the
 arrays of `store`.
@@ -14,12 +15,18 @@ from typing import Any
 from harbor.models.trajectories import Agent, FinalMetrics, Observation, ObservationResult, Step
 from harbor.models.trajectories import ToolCall as AtifToolCall
 from harbor.models.trajectories import Trajectory as AtifTrajectory
+from pydantic import TypeAdapter
 
+from lego_rl.gateway.template import tool_spec
 from lego_rl.gateway.trajectory import Accounting, Trajectory
 from lego_rl.messages import Message, Tool, ToolCall
 
 type Conversation = tuple[Message, ...]
 
+FORMAT = 1
+"""Of what is in the ``extra`` fields; the rest is ATIF of the version that the document names."""
+
+_ACCOUNTING = TypeAdapter(Accounting)
 _EMPTY = "No model call was delivered."
 
 
@@ -32,7 +39,7 @@ def to_atif(trajectory: Trajectory, *, harness: str, version: str, session_id: s
         version: Its version.
         session_id: The trial's id.
     """
-    agent = Agent(name=harness, version=version, tool_definitions=[_definition(tool) for tool in trajectory.tools])
+    agent = Agent(name=harness, version=version, tool_definitions=[tool_spec(tool) for tool in trajectory.tools])
     documents = [
         AtifTrajectory(
             session_id=session_id, trajectory_id=f"{session_id}.{index}", agent=agent, steps=_steps(messages)
@@ -47,16 +54,23 @@ def to_atif(trajectory: Trajectory, *, harness: str, version: str, session_id: s
     first.final_metrics = FinalMetrics(
         total_completion_tokens=accounting.sampled_tokens, total_steps=sum(len(each.steps) for each in documents)
     )
-    first.extra = {"lego_rl": {"conversations": len(trajectory.conversations), "accounting": asdict(accounting)}}
+    ours = {"format": FORMAT, "conversations": len(trajectory.conversations), "accounting": asdict(accounting)}
+    first.extra = {"lego_rl": ours}
     first.subagent_trajectories = others or None
     return first
 
 
+def format_of(document: AtifTrajectory) -> object:
+    """The number of the form that `to_atif` gave a document; ``None`` if there is none."""
+    ours = (document.extra or {}).get("lego_rl")
+    return ours.get("format") if isinstance(ours, dict) else None
+
+
 def from_atif(document: AtifTrajectory) -> tuple[tuple[Conversation, ...], tuple[Tool, ...], Accounting]:
-    """Conversations, tools and accounting of a document that `to_atif` made.
+    """Conversations, tools and accounting of a document that `to_atif` made, in this `FORMAT`.
 
     Raises:
-        KeyError, TypeError: Another program made it.
+        KeyError, TypeError, ValidationError: Another program made it.
     """
     ours = (document.extra or {})["lego_rl"]
     documents = [document, *(document.subagent_trajectories or [])][: ours["conversations"]]
@@ -64,7 +78,7 @@ def from_atif(document: AtifTrajectory) -> tuple[tuple[Conversation, ...], tuple
     return (
         tuple(_messages(each.steps) for each in documents),
         tuple(Tool(tool["name"], tool["description"], tool["parameters"]) for tool in tools),
-        Accounting(**ours["accounting"]),
+        _ACCOUNTING.validate_python(ours["accounting"]),
     )
 
 
@@ -142,8 +156,3 @@ def _unseen(message: Message) -> dict[str, Any]:
 
 def _unseen_of(extra: dict[str, Any]) -> tuple[str, ...]:
     return tuple(extra.get("unseen", ()))
-
-
-def _definition(tool: Tool) -> dict[str, Any]:
-    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
-    return {"type": "function", "function": function}

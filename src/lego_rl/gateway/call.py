@@ -125,6 +125,11 @@ class Call:
         )
 
     @property
+    def is_seen(self) -> bool:
+        """Whether the harness is known to have the answer, if only its beginning."""
+        return self.written or self.echoed > 0
+
+    @property
     def count(self) -> int:
         """Sampled tokens.
 

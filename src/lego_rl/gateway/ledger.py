@@ -5,8 +5,13 @@ Invariant: a harness cannot make a session cost more than its budget allows, wha
 
 import time
 from collections import Counter
+from typing import Literal
 
 from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.trajectory import BudgetHit, Refusal
+
+type Over = BudgetHit | Literal["closed"]
+"""Why no further model call may start."""
 
 _ATTEMPTS_PER_TURN = 16
 """Model calls that may begin for one that is answered: clients that hang up and try again, and an engine that fails."""
@@ -28,8 +33,8 @@ class Ledger:
     """
 
     def __init__(self, budget: Budget) -> None:
-        self.refused: Counter[str] = Counter()
-        self.budget_hit: str | None = None
+        self.refused: Counter[Refusal] = Counter()
+        self.budget_hit: BudgetHit | None = None
         self.closed = False
         self._budget = budget
         self._deadline: float | None = None
@@ -45,7 +50,7 @@ class Ledger:
         """Seconds left; ``None`` before the first request."""
         return None if self._deadline is None else self._deadline - time.monotonic()
 
-    def used_up(self, calls: int, begun: int) -> str | None:
+    def used_up(self, calls: int, begun: int) -> Over | None:
         """Why no further model call may start, if none may.
 
         Args:
@@ -66,7 +71,7 @@ class Ledger:
         self._counts += 1
         return self._counts <= _COUNTS_PER_TURN * self._budget.turns
 
-    def refuse(self, reason: str, call: int) -> None:
+    def refuse(self, reason: Over, call: int) -> None:
         """Note a request that a budget, or the end of the session, left without a model call.
 
         Args:

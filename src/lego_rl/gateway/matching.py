@@ -14,6 +14,9 @@ from lego_rl.messages import Json, Message, Tool, ToolCall
 _UNREAD = ("__unparsedToolInput", "_openhands_malformed_tool_call")
 """Keys in whose place harnesses leave arguments that they cannot read."""
 
+_EXACT, _LARGEST = 2**53, 10**308
+"""Up to where doubles hold every whole number, and where they end."""
+
 
 def same_message(known: Message, sent: Message, tools: Sequence[Tool]) -> bool:
     """Whether `sent` is `known` again. Only assistants' messages can differ at all."""
@@ -90,7 +93,14 @@ def _same_value(known: Json, sent: Json) -> bool:
         return len(known) == len(sent) and all(map(_same_value, known, sent))
     if isinstance(known, str) and not isinstance(sent, str):
         return _parsed(known) == sent
-    return known == sent
+    return known == sent or _is_rounded(known, sent)
+
+
+def _is_rounded(known: Json, sent: Json) -> bool:
+    """Whether a number came through a harness that has doubles only, as JavaScript has."""
+    if not isinstance(known, int) or not isinstance(sent, int | float) or not _EXACT < abs(known) < _LARGEST:
+        return False
+    return abs(sent) < _LARGEST and float(known) == float(sent)
 
 
 def _parsed(text: str) -> Json:

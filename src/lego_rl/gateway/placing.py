@@ -77,7 +77,7 @@ class AsSent:
 
     async def place(self, tree: TokenTree, found: Position, request: Request) -> Placed:
         """See `Placing.place`."""
-        sampled = tree.sampled_turns(request)
+        sampled = tree.sampled_turns(request, found)
         thoughts = {at: call.turn.thought for at, call in sampled.items() if call.turn is not None}
 
         def render() -> Sheet:

@@ -64,7 +64,8 @@ def record(sample: Sample, prompt_ids: Sequence[int], spool: RouteSpool) -> Reco
         raise CaptureError(
             f"{call} has log-probs of shape {logprobs.shape} for {count} tokens, or not all finite", _FIX
         )
-    _check_versions(sample.weight_versions, count, call)
+    if not covers(sample.weight_versions, count):
+        raise CaptureError(f"{call} has weight versions that do not cover its {count} tokens in order", _FIX)
     _check_routes(sample, len(prompt_ids) + count - 1, call)
     return Recording(
         call_id=sample.call_id,
@@ -78,12 +79,10 @@ def record(sample: Sample, prompt_ids: Sequence[int], spool: RouteSpool) -> Reco
     )
 
 
-def _check_versions(spans: Sequence[WeightSpan], count: int, call: str) -> None:
+def covers(spans: Sequence[WeightSpan], count: int) -> bool:
+    """Whether spans cover ``[0, count)`` in order, each of them at least one position."""
     edges = [0, *(span.end for span in spans)]
-    if edges[-1] != count or any(
-        span.start != start or span.end <= start for span, start in zip(spans, edges, strict=False)
-    ):
-        raise CaptureError(f"{call} has weight versions that do not cover its {count} tokens in order", _FIX)
+    return edges[-1] == count and all(span.start == start < span.end for span, start in zip(spans, edges, strict=False))
 
 
 def _check_routes(sample: Sample, positions: int, call: str) -> None:

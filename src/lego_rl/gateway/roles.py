@@ -3,8 +3,8 @@
 Rule: a call that continues another has its role. The main conversation is the first one that was offered tools, else
 the first. One that speaks from the same lane with the same tools and system prompt is main too (a fresh start after a
 compaction); with other tools, another prompt or another lane it is a sub-agent's. One without tools, beside a main one
-that has some, is a title if it began before the main conversation's second call and holds no turn of an assistant, else
-a compaction.
+that has some, is a title if it began before the main conversation's second request and holds no turn of an assistant,
+else a compaction.
 
 The system prompt is what comes before the first other message: reminders that a harness gives later on, in the same
 name, are not part of it.
@@ -31,29 +31,30 @@ def roles_of(roots: Sequence[Call], calls: Sequence[Call]) -> dict[Call, CallRol
     if not roots:
         return {}
     main = next((root for root in roots if root.request.tools), roots[0])
-    by_root = {root: _role(root, main) for root in roots}
-    roles: dict[Call, CallRole] = {}
+    root_of: dict[Call, Call] = {}
     for call in calls:
-        roles[call] = by_root[call] if call.parent is None else roles[call.parent]
+        root_of[call] = call if call.parent is None else root_of[call.parent]
+    mains = {root for root in roots if root is main or _speaks_like(root.request, main.request)}
+    second = next((call.index for call in calls if root_of[call] in mains and call not in main.twins), None)
+    by_root = {root: "main" if root in mains else _side_role(root, main, second) for root in roots}
+    roles = {call: by_root[root] for call, root in root_of.items()}
     spoken = [call for call in calls if roles[call] == "main"]
     return roles | dict.fromkeys(_compactions(spoken), "compaction")
 
 
-def _role(root: Call, main: Call) -> CallRole:
-    if root is main or _speaks_like(root.request, main.request):
-        return "main"
+def _side_role(root: Call, main: Call, second: int | None) -> CallRole:
+    """What a conversation beside the main one is for, of which `second` is the second call, if it has one."""
     if root.request.tools or not main.request.tools:
         return "subagent"
     if any(message.role == "assistant" for message in root.request.messages):
         return "compaction"
-    second = min((call.index for call in main.children), default=None)
     return "title" if second is None or root.index < second else "compaction"
 
 
 def _speaks_like(request: Request, main: Request) -> bool:
     return (
         request.lane == main.lane
-        and [tool.name for tool in request.tools] == [tool.name for tool in main.tools]
+        and {tool.name for tool in request.tools} == {tool.name for tool in main.tools}
         and _system(request) == _system(main)
     )
 

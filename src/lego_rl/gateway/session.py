@@ -16,7 +16,7 @@ from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.call import Call, Request
 from lego_rl.gateway.dialects.base import Answer
 from lego_rl.gateway.exchange import Exchange
-from lego_rl.gateway.ledger import Ledger
+from lego_rl.gateway.ledger import Ledger, Over
 from lego_rl.gateway.placing import placing
 from lego_rl.gateway.position import Position
 from lego_rl.gateway.recording import record
@@ -109,7 +109,7 @@ class Session:
         if request.least_tokens > self.budget.context_tokens:
             raise self._overflow(request.least_tokens)
         found = self._tree.locate(request)
-        self._tree.echo(found)
+        self._tree.echo(request, found)
         used_up = self._ledger.used_up(len(self._tree.calls), self._tree.begun)
         if used_up is not None:
             return self._refusal(used_up, found)
@@ -121,7 +121,7 @@ class Session:
         exchange = Exchange(position.known + len(context_ids))
         if exchange.prompt_tokens >= self.budget.context_tokens:
             raise self._overflow(exchange.prompt_tokens)
-        twins = [flying for flying in self._flights if position.asked_by(flying)]
+        twins = [each for each in self._flights if each.recording is None and position.asked_by(each)]
         call = self._tree.begin(position, context_ids)
         task = asyncio.ensure_future(self._answer(call, position, request, exchange))
         task.add_done_callback(lambda done: self._landed(done, call))
@@ -171,18 +171,18 @@ class Session:
         self._ledger.refuse("context", self._tree.begun)
         return ContextOverflow(prompt_tokens, self.budget.context_tokens)
 
-    def _used_up(self, position: Position) -> str | None:
+    def _used_up(self, position: Position) -> Over | None:
         """Why there may be no model call for a request; a first try that it would supersede spends nothing."""
         unanswered = sum(call.recording is None and not position.asked_by(call) for call in self._flights)
         return self._ledger.used_up(len(self._tree.calls) + unanswered, self._tree.begun)
 
-    def _refusal(self, reason: str, position: Position) -> Exchange:
+    def _refusal(self, reason: Over, position: Position) -> Exchange:
         """The prompt may not have been rendered, so its tokens are the known ones."""
         exchange = Exchange(position.known)
         exchange.start(asyncio.ensure_future(self._farewell(reason, exchange)), None)
         return exchange
 
-    async def _farewell(self, reason: str, exchange: Exchange) -> Answer:
+    async def _farewell(self, reason: Over, exchange: Exchange) -> Answer:
         """A plain last turn: every harness takes an answer without a tool call as the end of its run."""
         self._ledger.refuse(reason, self._tree.begun)
         return Answer(Message("assistant", FAREWELL), False, exchange.prompt_tokens, 0)

@@ -7,6 +7,9 @@ from pydantic import AfterValidator, Field
 from lego_rl.gateway.trajectory import CallRole
 from lego_rl.settings import Settings
 
+type Reasoning = Literal["keep", "as_sent"]
+"""What becomes of the reasoning of earlier turns; see `CaptureSettings.reasoning`."""
+
 
 def _each_once(roles: tuple[CallRole, ...]) -> tuple[CallRole, ...]:
     if len(set(roles)) < len(roles):
@@ -17,10 +20,11 @@ def _each_once(roles: tuple[CallRole, ...]) -> tuple[CallRole, ...]:
 class CaptureSettings(Settings):
     """What the gateway keeps in a policy's context, and which model calls train."""
 
-    reasoning: Literal["keep", "as_sent"] = "keep"
+    reasoning: Reasoning = "keep"
     """Reasoning of earlier turns, where the harness or the chat template leaves it out. ``keep``: it stays in the
     context as it was sampled, so a conversation is one segment. ``as_sent``: it is gone, as with a plain model server;
-    each turn that lost it starts a new segment."""
+    each turn that lost it starts a new segment. Not set: as the policy was trained, if it was trained here, else
+    ``keep``."""
     train_roles: Annotated[tuple[CallRole, ...], Field(min_length=1), AfterValidator(_each_once)] = (
         "main",
         "subagent",

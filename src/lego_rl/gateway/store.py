@@ -3,15 +3,16 @@
 Invariant: what is read equals what was written, bit for bit. A token is stored once, however many segments hold it:
 the file keeps the model calls as differences to the calls they continue, and the segments are built from them again.
 
-``tokens.npz`` is a NumPy archive that can be read without this package. ``calls`` is a JSON list with one object a call
-(`Generation` without its arrays); ``context_ids``, ``token_ids``, ``logprobs`` and ``routes`` are those of all calls,
-one after the other, and ``context_lengths``, ``token_lengths`` and ``route_lengths`` split them.
+``tokens.npz`` is a NumPy archive that can be read without this package. ``format`` is the number of its format and
+``calls`` a JSON list with one object a call (`StoredCall`); ``context_ids``, ``token_ids``, ``logprobs`` and ``routes``
+are those of all calls, one after the other, and ``context_lengths``, ``token_lengths`` and ``route_lengths`` split
+them.
 
 Each part is compressed by what takes least at a long agent's sizes: text by bzip2 (2 % less than LZMA in a quarter of
 the time), ids by LZMA (a quarter less than deflate), log-probs by deflate (their bits are nearly random: LZMA takes
 0.2 % less in nine times the time). Routes are as good as random and a thousand times as many: they are copied from
 where they were spooled, a call at a time, as they are. Files appear under their names at once; whoever needs the two
-together renames the folder.
+together renames the folder. Files that contradict each other, as where one is another trial's, are refused.
 """
 
 import bz2
@@ -22,38 +23,55 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypedDict
 
 import numpy as np
 from harbor.models.trajectories import Trajectory as AtifTrajectory
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
-import lego_rl
-from lego_rl.engine.protocol import Timings, WeightSpan
-from lego_rl.errors import RunError
-from lego_rl.gateway.atif import from_atif, to_atif
+from lego_rl.engine.protocol import FinishReason, Timings, WeightSpan
+from lego_rl.errors import CaptureError, LegoError, RunError
+from lego_rl.formats import check_format
+from lego_rl.gateway import atif
+from lego_rl.gateway.agreement import check_agreement, check_calls
 from lego_rl.gateway.segments import build_segments
-from lego_rl.gateway.trajectory import Generation, Segment, Trajectory
+from lego_rl.gateway.trajectory import CallRole, Fate, Generation, Segment, Trajectory
 
 TOKENS_FILE = "tokens.npz"
 TRAJECTORY_FILE = "trajectory.json.bz2"
-_ARRAYS = ("context_ids", "token_ids", "logprobs", "routes")
+TOKENS_FORMAT = 1
+"""Of ``tokens.npz``; ``trajectory.json.bz2`` has `atif.FORMAT`."""
 # zipfile raises RuntimeError for what a damaged head says of encryption and versions.
 _DAMAGED = (
     OSError, ValueError, LookupError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+    CaptureError,
 )  # fmt: skip
 
 
-def write_trajectory(
-    trajectory: Trajectory,
-    folder: Path,
-    *,
-    harness: str = "lego-rl",
-    version: str = lego_rl.__version__,
-    session_id: str = "trial",
-) -> None:
+class StoredCall(TypedDict):
+    """`Generation` without its arrays, as ``calls`` holds it; ``weight_versions`` as ``[version, start, end]``."""
+
+    call_id: str
+    parent: int | None
+    finish_reason: FinishReason
+    weight_versions: list[tuple[int, int, int]]
+    timings: Timings
+    role: CallRole
+    fate: Fate
+    parsed: bool
+    calls_tools: bool
+    excluded: str | None
+    routes_recorded: int
+    kept: int | None
+    cut: int | None
+
+
+_CALLS = TypeAdapter(list[StoredCall])
+
+
+def write_trajectory(trajectory: Trajectory, folder: Path, *, harness: str, version: str, session_id: str) -> None:
     """Write both files into an existing folder.
 
     Args:
@@ -63,7 +81,7 @@ def write_trajectory(
         version: Its version.
         session_id: The trial's id.
     """
-    document = to_atif(trajectory, harness=harness, version=version, session_id=session_id)
+    document = atif.to_atif(trajectory, harness=harness, version=version, session_id=session_id)
     text = json.dumps(document.to_json_dict(), ensure_ascii=False, separators=(",", ":"))
     with _appearing(folder / TRAJECTORY_FILE) as file:
         file.write(bz2.compress(text.encode()))
@@ -80,16 +98,24 @@ def read_trajectory(folder: Path) -> Trajectory:
     """Read a trial's trajectory.
 
     Raises:
-        RunError: A file is missing or damaged.
+        RunError: A file is missing or damaged, has another format, or the two are not of one trial.
     """
     generations = _load(folder / TOKENS_FILE)
     path = folder / TRAJECTORY_FILE
     try:
         document = AtifTrajectory.model_validate_json(read_text(folder))
-        conversations, tools, accounting = from_atif(document)
+        check_format(path, atif.format_of(document), atif.FORMAT)
+        conversations, tools, accounting = atif.from_atif(document)
     except (ValueError, KeyError, TypeError) as error:
         raise _unreadable(path, error) from error
-    return Trajectory(build_segments(generations), generations, conversations, tools, accounting)
+    trajectory = Trajectory(build_segments(generations), generations, conversations, tools, accounting)
+    try:
+        check_agreement(trajectory)
+    except CaptureError as error:
+        raise RunError(
+            f"{TOKENS_FILE} and {TRAJECTORY_FILE} in {folder} contradict each other: {error.problem}", error.fix
+        ) from error
+    return trajectory
 
 
 def read_text(folder: Path) -> str:
@@ -104,7 +130,7 @@ def read_text(folder: Path) -> str:
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
     if not text:  # nothing at all is valid bzip2
-        raise RunError(f"{path} is empty", "run the trial again")
+        raise RunError(f"{path} is empty", "restore it from a copy, or run the trial again")
     return text
 
 
@@ -115,15 +141,16 @@ def load_segments(path: Path) -> tuple[Segment, ...]:
         path: The trial's folder, or its ``tokens.npz``.
 
     Raises:
-        RunError: The file is missing or damaged.
+        RunError: The file is missing or damaged, or has another format.
     """
     return build_segments(_load(path / TOKENS_FILE if path.is_dir() else path))
 
 
 def _pack(generations: tuple[Generation, ...]) -> dict[str, NDArray[Any]]:
-    calls = [{name: value for name, value in _fields(each).items() if name not in _ARRAYS} for each in generations]
+    calls = json.dumps(_CALLS.dump_python([_stored(each) for each in generations]))  # ASCII: text may be no Unicode
     return {
-        "calls": np.frombuffer(json.dumps(calls).encode(), np.uint8),
+        "format": np.array(TOKENS_FORMAT, np.int32),
+        "calls": np.frombuffer(calls.encode(), np.uint8),
         "context_ids": _join([each.context_ids for each in generations], np.int32),
         "token_ids": _join([each.token_ids for each in generations], np.int32),
         "logprobs": _join([each.logprobs for each in generations], np.float32),
@@ -133,20 +160,34 @@ def _pack(generations: tuple[Generation, ...]) -> dict[str, NDArray[Any]]:
     }
 
 
-def _fields(generation: Generation) -> dict[str, Any]:
-    return vars(generation) | {
-        "weight_versions": [[span.version, span.start, span.end] for span in generation.weight_versions],
-        "timings": asdict(generation.timings),
-    }
+def _stored(call: Generation) -> StoredCall:
+    return StoredCall(
+        call_id=call.call_id,
+        parent=call.parent,
+        finish_reason=call.finish_reason,
+        weight_versions=[(span.version, span.start, span.end) for span in call.weight_versions],
+        timings=call.timings,
+        role=call.role,
+        fate=call.fate,
+        parsed=call.parsed,
+        calls_tools=call.calls_tools,
+        excluded=call.excluded,
+        routes_recorded=call.routes_recorded,
+        kept=call.kept,
+        cut=call.cut,
+    )
 
 
 def _load(file: Path) -> tuple[Generation, ...]:
     try:
         # From memory: of a damaged file, numpy would leave the handle open.
         with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as archive:
-            return _unpack({name: archive[name] for name in archive.files})
+            check_format(file, archive["format"].item() if "format" in archive else None, TOKENS_FORMAT)
+            calls = _unpack({name: archive[name] for name in archive.files})
+        check_calls(calls)
     except _DAMAGED as error:
         raise _unreadable(file, error) from error
+    return calls
 
 
 def _unpack(arrays: dict[str, NDArray[Any]]) -> tuple[Generation, ...]:
@@ -157,17 +198,25 @@ def _unpack(arrays: dict[str, NDArray[Any]]) -> tuple[Generation, ...]:
     routes = _split(arrays["routes"], np.maximum(sizes, 0))
     return tuple(
         Generation(
-            **call
-            | {
-                "weight_versions": tuple(WeightSpan(*span) for span in call["weight_versions"]),
-                "timings": Timings(**call["timings"]),
-            },
+            call_id=call["call_id"],
+            parent=call["parent"],
             context_ids=context[index],
             token_ids=tokens[index],
             logprobs=logprobs[index],
+            finish_reason=call["finish_reason"],
+            weight_versions=tuple(WeightSpan(*span) for span in call["weight_versions"]),
+            timings=call["timings"],
+            role=call["role"],
+            fate=call["fate"],
+            parsed=call["parsed"],
+            calls_tools=call["calls_tools"],
+            excluded=call["excluded"],
             routes=routes[index] if sizes[index] >= 0 else None,
+            routes_recorded=call["routes_recorded"],
+            kept=call["kept"],
+            cut=call["cut"],
         )
-        for index, call in enumerate(json.loads(arrays["calls"].tobytes()))
+        for index, call in enumerate(_CALLS.validate_python(json.loads(arrays["calls"].tobytes())))
     )
 
 
@@ -200,4 +249,5 @@ def _appearing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _unreadable(path: Path, error: Exception) -> RunError:
-    return RunError(f"{path} cannot be read ({error})", "run the trial again")
+    problem = error.problem if isinstance(error, LegoError) else error
+    return RunError(f"{path} cannot be read ({problem})", "restore it from a copy, or run the trial again")

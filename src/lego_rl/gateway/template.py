@@ -113,7 +113,7 @@ class ChatTemplate:
         Raises:
             TemplateError: The template refuses the conversation.
         """
-        offered = [self._quote(_tool_spec(tool)) for tool in tools] or None
+        offered = [self._quote(tool_spec(tool)) for tool in tools] or None
         return self._encoder.encode(self._render(self._prepare(messages), offered))
 
     def continuation(self, messages: Sequence[Message], *, after: int) -> list[int]:
@@ -149,7 +149,7 @@ class ChatTemplate:
                 f"the chat template starts an assistant's turn with {self._prompt[:20]!r}, which is no added token",
                 'set capture.reasoning = "keep"',
             )
-        offered = [self._quote(_tool_spec(tool)) for tool in tools] or None
+        offered = [self._quote(tool_spec(tool)) for tool in tools] or None
         turns = sorted(thoughts)
         while True:
             *opened, last = self._render(self._marked(messages, turns), offered).split(MARK)
@@ -181,7 +181,7 @@ class ChatTemplate:
             TemplateError: The template refuses the turn.
         """
         turn = _message_spec(message) | {"content": MARK + message.content}
-        rendered = self._render([self._stub[0], turn], [_tool_spec(tool) for tool in tools] or None)
+        rendered = self._render([self._stub[0], turn], [tool_spec(tool) for tool in tools] or None)
         return rendered.partition(MARK)[2].partition(self._end)[0]
 
     def decode(self, token_ids: Sequence[int]) -> str:
@@ -284,6 +284,7 @@ def _message_spec(message: Message) -> dict[str, Any]:
     return spec
 
 
-def _tool_spec(tool: Tool) -> dict[str, Any]:
+def tool_spec(tool: Tool) -> dict[str, Any]:
+    """A tool as chat templates and ATIF take it: OpenAI's form of a function."""
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
     return {"type": "function", "function": function}

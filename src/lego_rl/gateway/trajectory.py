@@ -21,6 +21,22 @@ type Fate = Literal["delivered", "superseded", "abandoned"]
 Superseded: the harness went on with another call for the same request (the newest, unless a later request echoes an
 older one). Abandoned: the client was gone before the response was fully written."""
 
+type Unheld = Literal["superseded", "abandoned", "cut"]
+"""Why sampled tokens are not trained that the harness does not go on with: their call's fate, or, where only the
+beginning of an answer was delivered, ``cut``."""
+
+type Unreadable = Literal["image", "audio", "video", "file", "other"]
+"""Kinds of parts that a text model cannot see; ``other``: whatever else a request calls one."""
+
+type BudgetHit = Literal["turns", "context", "wall_clock", "attempts"]
+"""What of a budget can end a session. ``attempts``: too many model calls were begun for the turns there are."""
+
+type Refusal = BudgetHit | Literal["closed", "count", "superseded", "client_gone", "engine_error", "internal"]
+"""Why no model call of its own answered a request. A budget, or ``closed``: the session was over. ``count``: no count
+of prompt tokens was left. ``superseded``: a newer request for the same came while the engine was at work, whose answer
+both get. ``client_gone``: nobody waited any more. ``engine_error``: the engine failed. ``internal``: this side has a
+bug or a wrong configuration."""
+
 
 @dataclass(frozen=True)
 class Generation:
@@ -43,7 +59,8 @@ class Generation:
         parsed: Whether every tool call in it could be parsed (a malformed one stays visible as text).
         calls_tools: Whether it holds a tool call that could be parsed.
         excluded: Why a delivered answer is not trained: what its prompt, or one before it, held that a text model
-            cannot see, such as ``image``; or that its role does not train, such as ``role_title``.
+            cannot see (`Unreadable`); or that its role does not train, such as
+            ``role_title``.
         routes: ``[C + T, layers, top_k]`` uint8 (at a start ``[C + T - 1, ...]``): expert routes of the positions from
             the parent's last token to the one before this call's last. ``None`` for a dense model, and where the call
             is in no segment.
@@ -125,7 +142,7 @@ class Accounting:
         excluded: Why sampled tokens are not trainable: reason → tokens. Sums to sampled - trainable.
         tool_parse_faults: Calls in which a tool call could not be parsed, though the policy ended its answer.
         truncated: Calls that the token limit ended.
-        tool_calls: Calls in which one could.
+        tool_calls: Calls with a tool call that could be parsed.
         budget_hit: Which budget ended the session, if one did; not one after which the policy answered again.
         refused: Requests that no model call of their own answered: reason → requests.
     """
@@ -138,8 +155,8 @@ class Accounting:
     tool_parse_faults: int = 0
     truncated: int = 0
     tool_calls: int = 0
-    budget_hit: str | None = None
-    refused: dict[str, int] = field(default_factory=dict)
+    budget_hit: BudgetHit | None = None
+    refused: dict[Refusal, int] = field(default_factory=dict)
 
     @property
     def delivered_fraction(self) -> float:

@@ -5,7 +5,7 @@ recorded answer, or a prefix of one, starts a new branch. Requests are matched b
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +18,9 @@ from lego_rl.gateway.position import Position
 from lego_rl.gateway.recording import Recording
 from lego_rl.gateway.turn import Turn
 from lego_rl.messages import Message, Tool
+
+type _Anchor = tuple[str, ...]
+"""The key under which an assistant's turn is found again."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,11 @@ class _Match:
     kept: int = 0
     used: int = 0
 
-    def rank(self) -> tuple[int, int]:
-        """Higher for what follows more of the request, then for a newer call."""
-        return self.used, -1 if self.call is None else self.call.index
+    def rank(self) -> tuple[int, bool, int]:
+        """Higher for what follows more of the request, then for an answer that arrived, then for a newer one."""
+        if self.call is None:
+            return self.used, False, -1
+        return self.used, self.call.is_seen, self.call.index
 
 
 class TokenTree:
@@ -64,8 +69,9 @@ class TokenTree:
         new = rest.messages[1:] if is_cut else rest.messages
         blocks: list[list[Message]] = [[]]
         reused: list[Call] = []
+        sampled = _Sampled(self._by_anchor, request.tools)
         for message in new:
-            call = self._sampled(message, request.tools) if message.role == "assistant" else None
+            call = sampled.turn(message) if message.role == "assistant" else None
             if call is None:
                 blocks[-1].append(message)
             else:
@@ -73,7 +79,7 @@ class TokenTree:
                 blocks.append([])
         return Position(found.call, found.kept, rest, tuple(reused), tuple(map(tuple, blocks)))
 
-    def echo(self, position: Position) -> None:
+    def echo(self, request: Request, position: Position) -> None:
         """Note whose answers a request holds, whether or not it will be answered itself."""
         if position.parent is not None:
             chain = position.parent.chain()
@@ -83,6 +89,7 @@ class TokenTree:
                 position.parent.echoed = position.parent.count
         for call in position.reused:
             call.echoed = call.count
+        self._echo_by_ids(request)
 
     def begin(self, position: Position, context_ids: NDArray[np.int32]) -> Call:
         """Add the call of a request; `finish` and `read`, or `discard`, have to follow."""
@@ -134,14 +141,22 @@ class TokenTree:
         """Calls that continue `parent`, in the order of their start; without one, the roots."""
         return parent.children if parent else self._roots
 
-    def sampled_turns(self, request: Request) -> dict[int, Call]:
-        """The turns of a request that were sampled, by their place."""
-        found = {
-            at: self._sampled(message, request.tools)
-            for at, message in enumerate(request.messages)
-            if message.role == "assistant"
-        }
-        return {at: call for at, call in found.items() if call is not None}
+    def sampled_turns(self, request: Request, found: Position) -> dict[int, Call]:
+        """The turns of a request that were sampled, by their place; `found` is what it continues by its messages."""
+        chain = found.parent.chain() if found.parent else []
+        turns: dict[int, Call] = {}
+        place = 0
+        for call, kept in zip(chain, (*(each.kept for each in chain[1:]), found.kept), strict=bool(chain)):
+            place += len(call.request.messages)
+            if kept == call.count:
+                turns[place] = call
+                place += 1
+        before = {each for call in chain for each in call.reused}
+        sampled = _Sampled(self._by_anchor, request.tools, before)
+        for at, message in enumerate(request.messages):
+            if message.role == "assistant" and at not in turns and (said := sampled.turn(message)) is not None:
+                turns[at] = said
+        return turns
 
     def _longest_match(self, request: Request) -> _Match:
         """Of all branches that the request follows, where it goes furthest.
@@ -180,15 +195,49 @@ class TokenTree:
                 if kept:
                     yield _Match(call, kept, end)
 
-    def _sampled(self, message: Message, tools: Sequence[Tool]) -> Call | None:
-        """The call of any branch that sampled this turn: as context, it keeps the ids it was sampled with."""
-        for call in reversed(self._by_anchor.get(_anchor(message), ())):
-            if call.turn and same_message(call.turn.message, message, tools):
-                return call
-        return None
+    def _echo_by_ids(self, request: Request) -> None:
+        """Whoever names all calls of an answer by their ids, which nobody else gives, has it, however it is written."""
+        ids = {call.id for message in request.messages for call in message.tool_calls}
+        for each in ids:
+            for call in self._by_anchor.get(("call", each), ()):
+                if not call.is_seen and call.turn and ids.issuperset(made.id for made in call.turn.message.tool_calls):
+                    call.echoed = call.count
 
 
-type _Anchor = tuple[str, ...]
+class _Sampled:
+    """Finds the call of any branch that sampled a turn: as context, it keeps the ids that it was sampled with.
+
+    Args:
+        by_anchor: All calls.
+        tools: Of the request that holds the turns.
+        before: Calls whose answers the conversation held before; of equal turns it is theirs.
+    """
+
+    def __init__(
+        self, by_anchor: Mapping[_Anchor, Sequence[Call]], tools: Sequence[Tool], before: Collection[Call] = ()
+    ) -> None:
+        self._by_anchor = by_anchor
+        self._tools = tools
+        self._before = before
+        self._found: dict[_Anchor, Call | None] = {}
+
+    def turn(self, message: Message) -> Call | None:
+        """The call that sampled an assistant's message, if one did."""
+        anchor = _anchor(message)
+        if message.tool_calls:
+            return next((call for call in self._by_anchor.get(anchor, ()) if self._said(call, message)), None)
+        if anchor not in self._found:  # a turn of text is its anchor
+            of_text = (call for call in self._by_anchor.get(anchor, ()) if self._said(call, message))
+            self._found[anchor] = max(of_text, key=lambda call: self._rank(call, message), default=None)
+        return self._found[anchor]
+
+    def _said(self, call: Call, message: Message) -> bool:
+        return call.turn is not None and same_message(call.turn.message, message, self._tools)
+
+    def _rank(self, call: Call, message: Message) -> tuple[bool, bool, bool, int]:
+        """Of equal texts: one that was there before, thought the same, is known to have arrived, is newer."""
+        thought = (call.turn.message.reasoning or "").strip() if call.turn else ""
+        return call in self._before, thought == (message.reasoning or "").strip(), call.is_seen, call.index
 
 
 def _anchor(message: Message) -> _Anchor:
@@ -201,11 +250,9 @@ def _anchor(message: Message) -> _Anchor:
     return ("text", message.content.strip(), (message.reasoning or "").strip())
 
 
-def _anchors_of(turn: Message) -> Iterable[_Anchor]:
-    """The keys of a sampled turn: its reasoning may be left out of its echo. A turn that says nothing has none."""
-    if not turn.tool_calls and not turn.content.strip():
-        return ()
-    return {_anchor(turn), _anchor(replace(turn, reasoning=None))}
+def _anchors_of(turn: Message) -> set[_Anchor]:
+    """The keys of a sampled turn: its reasoning may be left out of its echo. What says nothing then, is not found."""
+    return {_anchor(turn), _anchor(replace(turn, reasoning=None))} - {("text", "", "")}
 
 
 def _firsts(siblings: Sequence[Call]) -> Iterator[Call]:

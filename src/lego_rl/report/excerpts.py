@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lego_rl.plain_text import plain
+from lego_rl.report.cut_text import Text, cut
 from lego_rl.report.files import RunFiles, Trial
-from lego_rl.report.plain_text import Text, cut, plain
 from lego_rl.rollout.labels import AFTER, BEFORE
 
 MOST_TURNS = 40

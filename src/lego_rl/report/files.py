@@ -11,7 +11,6 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from lego_rl.errors import RunError
-from lego_rl.gateway.store import TRAJECTORY_FILE, read_text
 from lego_rl.gateway.trajectory import Accounting
 from lego_rl.rollout.journal import Entry, read_journal
 from lego_rl.rollout.labels import TRAIN, train_label
@@ -20,7 +19,7 @@ from lego_rl.rollout.outcome import Outcome, PhaseSeconds
 from lego_rl.rollout.settled import settled_trials
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import RunDirectory
-from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
+from lego_rl.rollout.trial_folder import TrialFolder
 from lego_rl.sandbox.verdict import Patch, Verdict
 
 
@@ -40,7 +39,6 @@ class Trial:
         return self.spec.task.name
 
 
-_TRIAL = TypeAdapter(Trial)
 _FAMILIES = TypeAdapter(frozenset[str])
 
 
@@ -143,39 +141,41 @@ class RunFiles:
         return read_journal(self.directory.journal)
 
     def verdict(self, trial: Trial) -> Verdict | None:
-        """What the tests said, without their log; ``None`` where the trial was not graded."""
-        path = self._folder(trial) / "verdict.json"
-        return verdict_from_json(path.read_text(encoding="ascii")) if path.is_file() else None
+        """What the tests said, without their log; ``None`` where the trial was not graded.
+
+        Raises:
+            RunError: The file is damaged or another trial's.
+        """
+        return self._folder(trial).verdict()
 
     def patch(self, trial: Trial) -> Patch | None:
-        """The agent's change; ``None`` where the trial did not come to a snapshot."""
-        path = self._folder(trial) / "patch.json"
-        return patch_from_json(path.read_text(encoding="ascii")) if path.is_file() else None
+        """The agent's change; ``None`` where the trial did not come to a snapshot.
+
+        Raises:
+            RunError: The file is damaged or another trial's.
+        """
+        return self._folder(trial).patch()
 
     def document(self, trial: Trial) -> dict[str, Any] | None:
         """The conversation in ATIF; ``None`` where no session came to be.
 
         Raises:
-            RunError: The file is damaged.
+            RunError: The file is damaged or another trial's.
         """
-        folder = self._folder(trial)
-        if not (folder / TRAJECTORY_FILE).is_file():
+        text = self._folder(trial).conversations()
+        if text is None:
             return None
-        text = read_text(folder)
         try:
             document: dict[str, Any] = json.loads(text)
         except ValueError as error:
-            raise RunError(f"{folder / TRAJECTORY_FILE} is no JSON: {error}", "restore the file from a copy") from error
+            raise RunError(
+                f"the conversation of {trial.spec.id} is no JSON: {error}", "restore the run from a copy"
+            ) from error
         return document
 
-    def _folder(self, trial: Trial) -> Path:
-        return self.directory.trials / trial.spec.id
+    def _folder(self, trial: Trial) -> TrialFolder:
+        return self.directory.store.folder(trial.spec.id)
 
     def _trial(self, trial_id: str) -> Trial:
-        path = self.directory.trials / trial_id / "outcome.json"
-        try:
-            return _TRIAL.validate_python(json.loads(path.read_text(encoding="ascii")))
-        except (OSError, ValueError, ValidationError) as error:
-            raise RunError(
-                f"cannot read {path}: {error}", "restore the file from a copy, or start a new run"
-            ) from error
+        head = self.directory.store.folder(trial_id).head
+        return Trial(head.spec, head.outcome, head.seconds, head.accounting, head.harness_version)

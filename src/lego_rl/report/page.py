@@ -7,10 +7,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lego_rl.evaluate.heldout import Score, rate_difference
 from lego_rl.evaluate.intervals import Interval, wilson
+from lego_rl.plain_text import plain
 from lego_rl.report.curves import charts
+from lego_rl.report.cut_text import cut
 from lego_rl.report.excerpts import compare
 from lego_rl.report.files import RunFiles
-from lego_rl.report.plain_text import cut, plain
 from lego_rl.report.summary import Summary, in_order
 from lego_rl.rollout.faults import FAULT_TABLE
 from lego_rl.rollout.labels import AFTER, BEFORE, TRAIN

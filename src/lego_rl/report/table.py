@@ -4,7 +4,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lego_rl.evaluate.heldout import Score, rate_difference
-from lego_rl.report.plain_text import plain
+from lego_rl.plain_text import plain
 from lego_rl.report.summary import Summary, in_order
 
 

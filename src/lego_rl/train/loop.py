@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from torch import Tensor
@@ -22,6 +23,7 @@ from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.tool_parsing import refuse_unreadable
 from lego_rl.tasks.task import Task
 from lego_rl.train.batch import TrainingTrial
+from lego_rl.train.card import PolicyCard
 from lego_rl.train.checkpoints import Checkpoints
 from lego_rl.train.fidelity import EngineClaim, PromptCheck
 from lego_rl.train.metrics_log import MetricsLog
@@ -155,6 +157,7 @@ class LoopParts:
     rollouts: Rollouts
     specs: Specs
     prompts: Prompts
+    card: PolicyCard
     checkpoints: Checkpoints
     log: MetricsLog
     watcher: Watcher
@@ -231,7 +234,7 @@ class Loop:
         }
         # The row first: rows of unfinished steps are dropped on resume, a missing one could not be made up.
         parts.log.write(step, figures)
-        parts.checkpoints.save(step + 1, parts.trainer.save)
+        parts.checkpoints.save(step + 1, partial(parts.trainer.save, card=parts.card))
         # The auditor last, and nowhere else before the end: a run that is stopped before the checkpoint trains on these
         # calls again, and has them from its trials' records.
         parts.auditor.settle_all()

@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 
 from lego_rl.engine.embedded.policy import save_policy
 from lego_rl.errors import RunError
+from lego_rl.train.card import PolicyCard
 
 POLICY = "policy"
 OPTIMIZER = "optimizer.pt"
@@ -25,7 +26,12 @@ STATE = "trainer.json"
 
 
 def write(
-    directory: Path, policy: PreTrainedModel, optimizer: torch.optim.Optimizer, version: int, companions: Path
+    directory: Path,
+    policy: PreTrainedModel,
+    optimizer: torch.optim.Optimizer,
+    version: int,
+    companions: Path,
+    card: PolicyCard,
 ) -> None:
     """Fill an empty folder.
 
@@ -35,6 +41,7 @@ def write(
         optimizer: Its moments are written, and with them the state of torch's random generator.
         version: Weight version.
         companions: Policy directory whose tokenizer, chat template and other small files go along.
+        card: How the policy is trained.
 
     Raises:
         RunError: The disk does not take it.
@@ -42,7 +49,14 @@ def write(
     """
     state = {"optimizer": optimizer.state_dict(), "rng": torch.get_rng_state()}
     with writing(directory):
-        save_policy(policy.state_dict(), policy.config, directory / POLICY, dtype=torch.float32, companions=companions)
+        save_policy(
+            policy.state_dict(),
+            policy.config,
+            directory / POLICY,
+            dtype=torch.float32,
+            companions=companions,
+            also=lambda folder: card.write(folder, version),
+        )
         torch.save(state, directory / OPTIMIZER)
     digests = {str(path.relative_to(directory)): _digest(path) for path in _files(directory)}
     (directory / STATE).write_text(json.dumps({"version": version, "sha256": digests}) + "\n", encoding="utf-8")

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -25,6 +26,7 @@ from lego_rl.rollout.lock import LockedFolder
 from lego_rl.train import optim, persistence
 from lego_rl.train.balance import router_load
 from lego_rl.train.batch import MicroBatch, Row, check_segment, plan
+from lego_rl.train.card import PolicyCard
 from lego_rl.train.checkpoints import Checkpoints
 from lego_rl.train.forward import trained_logits
 from lego_rl.train.metrics_log import MetricsLog
@@ -137,11 +139,11 @@ class SftTrainer:
         seconds = time.perf_counter() - started
         return SftMetrics(self.finished - 1, loss, correct / tokens, balance, tokens, positions, lr, norm, seconds)
 
-    def save(self, directory: Path) -> None:
-        """Fill an empty folder with policy, optimizer and the number of finished updates."""
-        persistence.write(directory, self.policy, self._optimizer, self.finished, self._source)
+    def save(self, directory: Path, card: PolicyCard) -> None:
+        """Fill an empty folder with policy, its card, optimizer and the number of finished updates."""
+        persistence.write(directory, self.policy, self._optimizer, self.finished, self._source, card)
 
-    def export(self, target: Path) -> None:
+    def export(self, target: Path, card: PolicyCard) -> None:
         """Write the policy alone, in bfloat16.
 
         Raises:
@@ -149,7 +151,14 @@ class SftTrainer:
         """
         state = self.policy.state_dict()
         with persistence.writing(target):
-            save_policy(state, self.policy.config, target, dtype=torch.bfloat16, companions=self._source)
+            save_policy(
+                state,
+                self.policy.config,
+                target,
+                dtype=torch.bfloat16,
+                companions=self._source,
+                also=lambda folder: card.write(folder, self.finished),
+            )
 
     def _plan(self, segments: Sequence[Segment]) -> list[MicroBatch]:
         rows = []
@@ -185,6 +194,7 @@ def run_sft(
     run: LockedFolder,
     settings: SftSettings,
     progress: Callable[[SftMetrics], None],
+    card: PolicyCard,
 ) -> Path:
     """Train to the end, or do what is left of a run that was stopped.
 
@@ -194,6 +204,7 @@ def run_sft(
         run: Holds checkpoints, ``metrics.jsonl`` and in the end the policy; nobody else may write them meanwhile.
         settings: How to train; the same as before where a run is continued.
         progress: Is told of every update.
+        card: What the policy's directory says of this training.
 
     Returns:
         The directory of the trained policy, in bfloat16.
@@ -216,6 +227,6 @@ def run_sft(
             log.write(metrics.step, {f"sft/{name}": value for name, value in vars(metrics).items() if name != "step"})
             progress(metrics)
             if trainer.finished % settings.checkpoint_every == 0 or trainer.finished == settings.steps:
-                checkpoints.save(trainer.finished, trainer.save)
-    trainer.export(run.path / POLICY)
+                checkpoints.save(trainer.finished, partial(trainer.save, card=card))
+    trainer.export(run.path / POLICY, card)
     return run.path / POLICY

@@ -24,6 +24,7 @@ from lego_rl.engine.embedded.policy import load_policy
 from lego_rl.errors import ConfigError
 from lego_rl.train import fidelity, optim, persistence
 from lego_rl.train.batch import MicroBatch, Row, Selection, TrainingTrial, plan, select
+from lego_rl.train.card import PolicyCard
 from lego_rl.train.counterfactuals import Recomputation
 from lego_rl.train.fidelity import EngineClaim, FidelityReport
 from lego_rl.train.forward import TokenLogprobs, logprobs
@@ -151,9 +152,9 @@ class Trainer:
         """All tokens that the last step read, silent trials' included, back from its tensors; for the auditor."""
         return trained_tokens(self._last_batches)
 
-    def save(self, directory: Path) -> None:
-        """Fill an empty folder with policy, optimizer, random state and version; all is on the disk on return."""
-        persistence.write(directory, self.policy, self._optimizer, self.version, self._source)
+    def save(self, directory: Path, card: PolicyCard) -> None:
+        """Fill an empty folder with policy, its card, optimizer, random state and version; all is on the disk then."""
+        persistence.write(directory, self.policy, self._optimizer, self.version, self._source, card)
 
     @classmethod
     def resume(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from lego_rl.engine.embedded.policy import load_policy, save_policy
 from lego_rl.rollout.journal import read_journal
 from lego_rl.rollout.metrics_file import read_rows
+from lego_rl.train.card import PolicyCard
 
 STEPS, TRIALS = 2, 4
 RECIPE = """
@@ -119,7 +121,9 @@ def check_complete(run: Path) -> None:
     assert summary["heldout_after"]["trials"] == 1
     assert summary["harness"] == "claude-code"
     assert (run / "report.html").stat().st_size > 10_000
-    assert (run / "checkpoints" / f"step-{STEPS:04d}").is_dir()
+    card = PolicyCard.read(run / "checkpoints" / f"step-{STEPS:04d}" / "policy")
+    assert card is not None
+    assert (card.harness, card.reasoning) == ("claude-code", "keep")
 
 
 def run_examples(run: Path) -> None:
@@ -156,6 +160,23 @@ def test_a_stopped_run_resumes_from_its_last_finished_step(
     finish("report", run)
     assert (run / "summary.json").read_bytes() == summary, "a summary is a function of the records"
     run_examples(run)
+
+
+@pytest.mark.parametrize("wanted", [None, "keep"])
+def test_what_was_trained_as_sent_is_evaluated_so_unless_the_recipe_says_otherwise(
+    tmp_path: Path, recipe: Path, policy: Path, wanted: str | None
+) -> None:
+    export, run = tmp_path / "export", tmp_path / "run"
+    shutil.copytree(policy, export)
+    PolicyCard("gspo", str(policy), "claude-code", "as_sent").write(export, STEPS)
+    chosen = [] if wanted is None else ["--set", f"capture.reasoning={wanted}"]
+    finish("train", recipe, "--set", "run.steps=0", "--set", f"policy.path={export}", *chosen)
+    mode = wanted or "as_sent"
+    assert f'reasoning = "{mode}"' in (run / "recipe.toml").read_text()
+    (trial,) = scored(run, "heldout.before")
+    head, second, *_ = finish("inspect", run / "trials" / trial).splitlines()
+    assert head == trial
+    assert second.endswith(f"· reasoning {mode}")
 
 
 def test_a_second_run_in_the_same_folder_is_refused(tmp_path: Path, recipe: Path) -> None:

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from lego_rl.commands.progress import ConsoleProgress
+from lego_rl.commands.screen import Screen
 from lego_rl.commands.train import show_before
 from lego_rl.gateway.budget import Budget
 from lego_rl.rollout.faults import Ended
@@ -52,7 +52,7 @@ def test_every_step_shows_the_solve_rates_that_were_measured_before(tmp_path: Pa
         counted(directory, record("heldout/before", "heldout", attempt, reward))
         counted(directory, record("train/step-0000", "heldout", attempt, 1))
     directory.store.save(record("heldout/before", "heldout", len(rewards), 1))  # a kill came before its journal entry
-    console = Console(width=200, record=True)
+    console = Screen(width=200, record=True)
     progress = ConsoleProgress(8, console)
     show_before(directory, ["heldout", "unseen"], progress)
     progress.stepped(4, {"rollout/trials": 32})

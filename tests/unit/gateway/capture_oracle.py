@@ -57,7 +57,7 @@ def check_laws(
 def check_round_trip(trajectory: Trajectory) -> None:
     """What is read from disk is what was written."""
     with TemporaryDirectory() as folder:
-        write_trajectory(trajectory, Path(folder))
+        write_trajectory(trajectory, Path(folder), harness="h", version="1", session_id="t")
         again = read_trajectory(Path(folder))
         assert_same_segments(load_segments(Path(folder)), trajectory.segments)
     assert_same_segments(again.segments, trajectory.segments)

@@ -140,7 +140,7 @@ def _written_over(archive: bytes) -> Iterator[bytes]:
 def test_damage_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=TOKENS_FILE):
         load_segments(tmp_path)
-    write_trajectory(asyncio.run(captured()), tmp_path)
+    write_trajectory(asyncio.run(captured()), tmp_path, harness="h", version="1", session_id="t")
     tokens, text = tmp_path / TOKENS_FILE, tmp_path / TRAJECTORY_FILE
     whole = tokens.read_bytes()
     for damaged in (b"", whole[:-100], b"x" * 1000, *_written_over(whole)):
@@ -157,3 +157,83 @@ def test_damage_is_named(tmp_path: Path) -> None:
     text.write_bytes(b"")
     with pytest.raises(RunError, match=TRAJECTORY_FILE):
         read_text(tmp_path)
+
+
+def test_files_of_another_format_are_refused_and_say_which(tmp_path: Path) -> None:
+    write_trajectory(asyncio.run(captured()), tmp_path, harness="h", version="1", session_id="t")
+    tokens, text = tmp_path / TOKENS_FILE, tmp_path / TRAJECTORY_FILE
+    whole, said = tokens.read_bytes(), text.read_bytes()
+    with np.load(io.BytesIO(whole)) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    for number, problem, fix in ((2, "format 2, this version of lego-rl reads 1", "update"), (None, "no", "wrote")):
+        arrays.pop("format", None)
+        np.savez(tokens, **arrays | ({} if number is None else {"format": np.array(number)}))
+        for read in (load_segments, read_trajectory):
+            with pytest.raises(RunError, match=f"{TOKENS_FILE} has {problem}") as raised:
+                read(tmp_path)
+            assert fix in raised.value.fix
+        tokens.write_bytes(whole)
+        document = json.loads(bz2.decompress(said))
+        document["extra"]["lego_rl"].pop("format")
+        if number is not None:
+            document["extra"]["lego_rl"]["format"] = number
+        text.write_bytes(bz2.compress(json.dumps(document).encode()))
+        with pytest.raises(RunError, match=f"{TRAJECTORY_FILE} has {problem}") as raised:
+            read_trajectory(tmp_path)
+        assert fix in raised.value.fix
+        text.write_bytes(said)
+    read_trajectory(tmp_path)
+
+
+def test_files_of_two_trials_are_refused(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        trajectory = asyncio.run(captured())
+        if name == "other":  # the same conversation, but for the last answer
+            calls = (*trajectory.generations[:-1], replace(trajectory.generations[-1], finish_reason="length"))
+            counts = replace(trajectory.accounting, truncated=1)
+            trajectory = replace(trajectory, generations=calls, accounting=counts)
+        write_trajectory(trajectory, tmp_path / name, harness="h", version="1", session_id=name)
+        read_trajectory(tmp_path / name)
+    (tmp_path / "one" / TOKENS_FILE).write_bytes((tmp_path / "other" / TOKENS_FILE).read_bytes())
+    with pytest.raises(RunError, match="contradict each other: the counts say truncated 0, the calls 1") as raised:
+        read_trajectory(tmp_path / "one")
+    assert "copy" in raised.value.fix
+
+
+def test_a_conversation_too_many_is_refused(tmp_path: Path) -> None:
+    trajectory = asyncio.run(captured())
+    more = replace(trajectory, conversations=(*trajectory.conversations, trajectory.conversations[0]))
+    write_trajectory(more, tmp_path, harness="h", version="1", session_id="t")
+    with pytest.raises(RunError, match="3 conversations for 2 chains of calls"):
+        read_trajectory(tmp_path)
+
+
+WRONG: dict[str, tuple[dict[str, object], str]] = {
+    "parent": ({"parent": 1}, "continues call 1, which is none before it"),
+    "kept": ({"kept": 9_999}, "keeps 9999 tokens"),
+    "cut": ({"cut": 9_999}, "delivered up to token 9999"),
+    "versions": ({"weight_versions": ()}, "weight versions that do not cover"),
+    "id": ({"call_id": "FIRST"}, "two calls have one id"),
+    "routes": ({"routes_recorded": 9_999}, "9999 of them recorded"),
+    "log-probs": ({"logprobs": np.array([np.nan], np.float32)}, "not all finite"),
+    "tokens": ({"token_ids": np.array([-1], np.int32)}, "a token below 0"),
+    "role": ({"role": "boss"}, "role"),
+    "fate": ({"fate": "lost"}, "fate"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_calls_that_contradict_themselves_are_refused(name: str, tmp_path: Path) -> None:
+    trajectory = asyncio.run(captured())
+    first, second, *others = trajectory.generations
+    changes, problem = WRONG[name]
+    changes = {key: first.call_id if value == "FIRST" else value for key, value in changes.items()}
+    if name in ("log-probs", "tokens"):  # of another length than what it replaces would be found sooner
+        key, value = next(iter(changes.items()))
+        assert isinstance(value, np.ndarray)
+        changes[key] = np.resize(value, len(second.token_ids))
+    calls = (first, replace(second, **changes), *others)  # type: ignore[arg-type]
+    write_trajectory(replace(trajectory, generations=calls), tmp_path, harness="h", version="1", session_id="t")
+    with pytest.raises(RunError, match=problem):
+        load_segments(tmp_path)

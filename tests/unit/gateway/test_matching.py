@@ -96,3 +96,20 @@ def test_what_others_say_is_compared_as_it_is() -> None:
     assert same_message(said, replace(said), [BASH])
     for other in (replace(said, content="out\n"), replace(said, tool_call_id="c2")):
         assert not same_message(said, other, [BASH])
+
+
+@pytest.mark.parametrize(
+    ("known", "sent", "same"),
+    [
+        (12345678901234567890, 12345678901234567000, True),
+        (12345678901234567890, 12345678901234567e3, True),
+        (-(2**60) - 1, -(2**60), True),
+        (12345678901234567890, 12345678901234560000, False),
+        (2**53 - 1, 2**53 - 2, False),
+        (10**400, 10**400 + 1, False),
+        (10**20, 10**400, False),
+        (10**20, True, False),
+    ],
+)
+def test_numbers_that_doubles_cannot_hold_come_back_rounded(known: int, sent: Json, same: bool) -> None:
+    assert same_message(with_arguments(timeout=known), with_arguments(timeout=sent), [BASH]) == same

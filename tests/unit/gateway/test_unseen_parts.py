@@ -88,12 +88,21 @@ async def test_a_conversation_beside_one_with_an_image_trains(wire: Wire) -> Non
         check_round_trip(trajectory)
 
 
-@pytest.mark.parametrize("kind", ["audio", "file", "what comes next"])
-async def test_the_reason_is_the_kind_of_the_part(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("audio", "audio"),
+        ("file", "file"),
+        ("what comes next", "other"),
+        ("superseded", "other"),
+        ("x" * 9_999, "other"),
+    ],
+)
+async def test_the_reason_is_the_kind_of_the_part_and_never_a_word_of_the_agents(kind: str, reason: str) -> None:
     async with served(tape(["Done."])) as at:
         exchange = await at.session.admit(Request((Message("user", f"[{kind}]", unseen=(kind,)),), ()))
         await exchange.answer()
         exchange.written()
         accounting = (await at.close()).accounting
         assert accounting.trainable_tokens == 0
-        assert list(accounting.excluded) == [kind]
+        assert list(accounting.excluded) == [reason]

@@ -7,8 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from lego_rl.engine.protocol import Timings, WeightSpan
+from lego_rl.gateway.accounting import account
 from lego_rl.gateway.budget import Budget
-from lego_rl.gateway.trajectory import Accounting, Trajectory
+from lego_rl.gateway.segments import build_segments
+from lego_rl.gateway.trajectory import Generation, Trajectory
 from lego_rl.messages import Message, Tool, ToolCall
 from lego_rl.rollout.faults import FAULT_TABLE, Ended
 from lego_rl.rollout.outcome import EngineSeconds, Outcome, PhaseSeconds, Reward, TrialRecord
@@ -50,6 +55,22 @@ def conversation(task: str, reward: Reward | None, text: str) -> tuple[Message, 
     return (*messages, Message("assistant", "Done." if reward == 1 else "I am not sure."))
 
 
+def _call(index: int, tokens: int) -> Generation:
+    """A delivered answer of so many tokens, after the one before it."""
+    return Generation(
+        call_id=f"call-{index}",
+        parent=index - 1 if index else None,
+        context_ids=np.ones(3, np.int32),
+        token_ids=np.ones(tokens, np.int32),
+        logprobs=np.zeros(tokens, np.float32),
+        finish_reason="stop",
+        weight_versions=(WeightSpan(0, 0, tokens),),
+        timings=Timings(),
+        role="main",
+        fate="delivered",
+    )
+
+
 @dataclass
 class FakeRun:
     """Builds a run directory piece by piece."""
@@ -69,13 +90,15 @@ class FakeRun:
         verdict = None if reward is None else Verdict(reward, {"tests/test_it.py::test_total": "failed"} | {
             "tests/test_it.py::test_total": status, "tests/test_it.py::test_other": "passed"
         }, log="log", seconds=0.4)  # fmt: skip
-        accounting = Accounting(calls=3, sampled_tokens=100, delivered_tokens=100, trainable_tokens=100)
+        calls = (_call(0, 40), _call(1, 40), _call(2, 20))
+        segments = build_segments(calls)
+        accounting = account(calls, segments, None, {})
         record = TrialRecord(
             spec=spec,
             outcome=Outcome(reward, ended, verdict, FAULT_TABLE[ended].meaning),
             trajectory=Trajectory(
-                segments=(),
-                generations=(),
+                segments=segments,
+                generations=calls,
                 conversations=(conversation(spec.task.name, reward, text),),
                 tools=(Tool("Read", "Reads a file.", {"type": "object"}),),
                 accounting=accounting,

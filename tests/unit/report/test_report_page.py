@@ -1,6 +1,7 @@
 """The page: self-contained, complete, and safe whatever a model, a harness or a task wrote."""
 
 import bz2
+import hashlib
 import json
 import re
 from collections import Counter
@@ -13,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lego_rl.gateway.store import TRAJECTORY_FILE
+from lego_rl.plain_text import plain
+from lego_rl.report.cut_text import MOST_CHARS, cut
 from lego_rl.report.excerpts import compare
 from lego_rl.report.files import RunFiles
-from lego_rl.report.plain_text import MOST_CHARS, cut, plain
 from lego_rl.report.write import write_report
+from lego_rl.rollout.trial_folder import OUTCOME_FILE
 
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>&lt;\"'{{ 7*7 }}"
 
@@ -79,6 +82,15 @@ def test_the_gate_that_is_drawn_is_the_runs_own(run: FakeRun, gate: str | None, 
     assert re.findall(r"gate 0\.\d+", write_report(run.path).page.read_text()) == expected
 
 
+def put(path: Path, content: bytes) -> None:
+    """Write another part of a trial, as if it had been written with the rest."""
+    path.write_bytes(content)
+    outcome = path.with_name(OUTCOME_FILE)
+    head = json.loads(outcome.read_text())
+    head["parts"][path.name] = hashlib.sha256(content).hexdigest()
+    outcome.write_text(json.dumps(head))
+
+
 @settings(max_examples=20)
 @given(text=st.one_of(st.just(HOSTILE), st.text(min_size=1, max_size=200)))
 def test_no_text_adds_an_element_or_an_attribute(run: FakeRun, text: str) -> None:
@@ -87,10 +99,10 @@ def test_no_text_adds_an_element_or_an_attribute(run: FakeRun, text: str) -> Non
     assert documents
     for path, document in documents.items():
         said = bz2.decompress(document).decode().replace(json.dumps("Let me look."), json.dumps(text))
-        path.write_bytes(bz2.compress(said.encode()))
+        put(path, bz2.compress(said.encode()))
     hostile = Page(write_report(run.path).page.read_text())
     for path, document in documents.items():
-        path.write_bytes(document)
+        put(path, document)
     assert hostile.elements == benign.elements
     assert [name for name, _ in hostile.attributes] == [name for name, _ in benign.attributes]
 

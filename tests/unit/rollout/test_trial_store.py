@@ -22,7 +22,7 @@ from lego_rl.messages import Message, Tool, ToolCall
 from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.outcome import EngineSeconds, Outcome, PhaseSeconds, TrialRecord
 from lego_rl.rollout.spec import HarnessChoice, TrialSpec
-from lego_rl.rollout.store import RunDirectory, TrialStore
+from lego_rl.rollout.store import RunDirectory, TrialStore, UnrecordableError
 from lego_rl.sandbox.limits import LimitHits, LimitReport
 from lego_rl.sandbox.verdict import Change, Patch, Verdict
 
@@ -184,6 +184,85 @@ def test_a_damaged_record_is_named_never_half_read(store: TrialStore, name: str,
         path.write_bytes(path.read_bytes()[: 0 if damage == "empty" else -5])
     with pytest.raises(RunError, match=f"record of trial {SPEC.id}"):
         store.load(SPEC.id)
+
+
+def changed(store: TrialStore, **changes: object) -> None:
+    """Write a saved record's outcome file anew."""
+    path = store.path / SPEC.id / "outcome.json"
+    content = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps({name: value for name, value in content.items() if value is not None}))
+
+
+@pytest.mark.parametrize(
+    ("number", "problem", "fix"),
+    [
+        (2, "outcome.json has format 2, this version of lego-rl reads 1", "update lego-rl"),
+        (0, "outcome.json has format 0, this version of lego-rl reads 1", "with the version of lego-rl that wrote it"),
+        (True, "outcome.json has format True", "with the version of lego-rl that wrote it"),
+        (None, "outcome.json has no format number", "with the version of lego-rl that wrote it"),
+    ],
+)
+def test_a_record_of_another_format_is_refused(store: TrialStore, number: int | None, problem: str, fix: str) -> None:
+    store.save(full())
+    changed(store, format=number)
+    with pytest.raises(RunError, match=problem) as raised:
+        store.load(SPEC.id)
+    assert fix in raised.value.fix
+
+
+OTHER = dataclasses.replace(SPEC, attempt=3)
+
+
+@pytest.mark.parametrize("name", ["tokens.npz", "trajectory.json.bz2", "verdict.json", "patch.json"])
+def test_a_file_of_another_trial_is_refused(store: TrialStore, name: str) -> None:
+    whole = full()
+    assert whole.trajectory is not None
+    assert whole.outcome.verdict is not None
+    (call,) = whole.trajectory.generations
+    generations = (dataclasses.replace(call, logprobs=call.logprobs * 2),)  # every count is the same
+    messages = ((Message("user", "Another."), *whole.trajectory.conversations[0][1:]),)
+    verdict = dataclasses.replace(whole.outcome.verdict, seconds=1.0)
+    trajectory = Trajectory(
+        build_segments(generations), generations, messages, whole.trajectory.tools, whole.trajectory.accounting
+    )
+    store.save(whole)
+    store.save(
+        dataclasses.replace(
+            whole,
+            spec=OTHER,
+            outcome=dataclasses.replace(whole.outcome, verdict=verdict),
+            trajectory=trajectory,
+            patch=Patch((Change("other.py", "deleted"),)),
+        )
+    )
+    shutil.copy(store.path / OTHER.id / name, store.path / SPEC.id / name)
+    with pytest.raises(RunError, match=f"{name} is not the file that outcome.json was written with") as raised:
+        store.load(SPEC.id)
+    assert f"restore {store.path / SPEC.id} from a copy" in raised.value.fix
+    store.load(OTHER.id)
+
+
+def test_a_folder_with_another_trials_name_is_refused(store: TrialStore) -> None:
+    store.save(full())
+    (store.path / SPEC.id).rename(store.path / OTHER.id)
+    with pytest.raises(RunError, match=f"holds the record of {SPEC.id}") as raised:
+        store.load(OTHER.id)
+    assert "its name back" in raised.value.fix
+
+
+def test_counts_and_rewards_that_contradict_the_other_files_are_refused(store: TrialStore) -> None:
+    store.save(full())
+    outcome = json.loads((store.path / SPEC.id / "outcome.json").read_text())
+    changed(store, accounting=outcome["accounting"] | {"trainable_tokens": 3})
+    with pytest.raises(RunError, match=r"the counts in outcome.json are not those in trajectory.json.bz2"):
+        store.load(SPEC.id)
+    changed(store, parts={name: digest for name, digest in outcome["parts"].items() if name != "tokens.npz"})
+    with pytest.raises(RunError, match=r"names one of tokens.npz and trajectory.json.bz2"):
+        store.load(SPEC.id)
+    whole = full()
+    lost = dataclasses.replace(whole.outcome, verdict=dataclasses.replace(whole.outcome.verdict, reward=0))  # type: ignore[type-var]
+    with pytest.raises(UnrecordableError, match=r"outcome.json says reward 1, verdict.json 0"):
+        store.save(dataclasses.replace(whole, outcome=lost))
 
 
 def test_a_trial_without_a_record_is_a_clear_error(store: TrialStore) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 from engine_rollouts import rollout_of
-from tiny_moe import policy_directory, prompts
+from tiny_moe import CARD, policy_directory, prompts
 
 from lego_rl.engine.audit import AuditedEngine
 from lego_rl.engine.audit_log import FileAuditLog
@@ -139,6 +139,7 @@ def parts(folder: Path, records: dict[str, TrialRecord], sampled: Counter[str]) 
             rollouts=Rollouts(auditor, records, sampled),
             specs=specs,
             prompts=lambda records: (),
+            card=CARD,
             checkpoints=checkpoints,
             log=log,
             watcher=Watch(),

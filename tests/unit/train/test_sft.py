@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_moe import VOCAB, moe, policy_directory, segment
+from tiny_moe import CARD, VOCAB, moe, policy_directory, segment
 
 from lego_rl.engine.embedded.policy import load_policy
 from lego_rl.errors import ConfigError, RunError
@@ -37,7 +37,7 @@ def settings(**changes: object) -> SftSettings:
 def trained(directory: Path, run_dir: Path, chosen: SftSettings, data: list[Segment]) -> list[SftMetrics]:
     seen: list[SftMetrics] = []
     with LockedFolder(run_dir) as run:
-        run_sft(directory, data, run, chosen, seen.append)
+        run_sft(directory, data, run, chosen, seen.append, CARD)
     return seen
 
 
@@ -88,7 +88,7 @@ def test_a_stopped_run_continues_where_it_was(tmp_path: Path) -> None:
             raise Stop
 
     with LockedFolder(tmp_path / "stopped") as run, pytest.raises(Stop):
-        run_sft(directory, data, run, settings(), stop_after_five)
+        run_sft(directory, data, run, settings(), stop_after_five, CARD)
     rest = trained(directory, tmp_path / "stopped", settings(), data)
     assert [m.step for m in rest] == [4, 5]
     assert [m.loss for m in rest] == [m.loss for m in whole[4:]]
@@ -103,7 +103,7 @@ def test_a_stopped_run_continues_where_it_was(tmp_path: Path) -> None:
 def test_the_result_is_a_policy_directory_in_bfloat16(tmp_path: Path) -> None:
     directory = policy_directory(tmp_path / "policy")
     with LockedFolder(tmp_path / "run") as run:
-        path = run_sft(directory, demonstrations(4), run, settings(steps=1), lambda _: None)
+        path = run_sft(directory, demonstrations(4), run, settings(steps=1), lambda _: None, CARD)
     assert (path / "chat_template.jinja").read_bytes() == (directory / "chat_template.jinja").read_bytes()
     size = sum(p.numel() for p in load_policy(path, torch.float32).parameters())
     assert (path / "model.safetensors").stat().st_size == pytest.approx(2 * size, rel=0.2)
@@ -114,7 +114,7 @@ def test_too_few_demonstrations_are_refused(tmp_path: Path) -> None:
         LockedFolder(tmp_path / "run") as run,
         pytest.raises(ConfigError, match="3 segments do not fill one update of 4"),
     ):
-        run_sft(policy_directory(tmp_path / "p"), demonstrations(3), run, settings(), lambda _: None)
+        run_sft(policy_directory(tmp_path / "p"), demonstrations(3), run, settings(), lambda _: None, CARD)
 
 
 @pytest.mark.parametrize("most", [1_000, 40_000])
@@ -129,7 +129,7 @@ def test_a_full_disk_stops_a_run_that_goes_on_when_there_is_room(tmp_path: Path,
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         with LockedFolder(tmp_path / "run") as run, pytest.raises((RunError, OSError)) as stopped:
-            run_sft(directory, data, run, settings(), fills_up)
+            run_sft(directory, data, run, settings(), fills_up, CARD)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     if isinstance(stopped.value, RunError):
@@ -152,7 +152,7 @@ def test_each_librarys_own_error_for_a_full_disk_is_said(tmp_path: Path, part: s
         if part == "policy":
             resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limit[1]))
         with pytest.raises(RunError, match="cannot write") as stopped:
-            trainer.save(tmp_path / "c")
+            trainer.save(tmp_path / "c", CARD)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert not isinstance(stopped.value.__cause__, OSError)

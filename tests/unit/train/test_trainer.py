@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_moe import VOCAB, honest, moe, policy_directory, prompts, segment, trials
+from tiny_moe import CARD, VOCAB, honest, moe, policy_directory, prompts, segment, trials
 
 from lego_rl.errors import CaptureError, ConfigError, FidelityError, RunError
 from lego_rl.train import optim
@@ -235,7 +235,7 @@ def test_a_resumed_run_takes_the_very_same_steps(tmp_path: Path, updates: int) -
     through = Trainer.from_directory(source, settings, SHAPE)
     through.step(trials(moe()), honest())
     (tmp_path / "checkpoint").mkdir()
-    through.save(tmp_path / "checkpoint")
+    through.save(tmp_path / "checkpoint", CARD)
     second = trials(through.policy, version=1)  # type: ignore[arg-type]
     through.step(second, honest(1))
     resumed = Trainer.resume(tmp_path / "checkpoint", source, settings, SHAPE)
@@ -252,7 +252,7 @@ def test_an_incomplete_checkpoint_is_refused(tmp_path: Path, file: str) -> None:
     source = policy_directory(tmp_path / "start")
     one = Trainer.from_directory(source, TrainSettings(), SHAPE)
     (tmp_path / "checkpoint").mkdir()
-    one.save(tmp_path / "checkpoint")
+    one.save(tmp_path / "checkpoint", CARD)
     (tmp_path / "checkpoint" / file).write_bytes(b"{")
     with pytest.raises(RunError, match="no complete checkpoint"):
         Trainer.resume(tmp_path / "checkpoint", source, TrainSettings(), SHAPE)
@@ -264,7 +264,7 @@ def test_a_checkpoint_in_which_one_bit_was_altered_is_refused(tmp_path: Path, fi
     one = Trainer.from_directory(source, TrainSettings(), SHAPE)
     checkpoint = tmp_path / "checkpoint"
     checkpoint.mkdir()
-    one.save(checkpoint)
+    one.save(checkpoint, CARD)
     content = bytearray((checkpoint / file).read_bytes())
     content[len(content) * 9 // 10] ^= 1
     (checkpoint / file).write_bytes(content)

@@ -15,9 +15,11 @@ from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from lego_rl.gateway.trajectory import Segment
 from lego_rl.train.batch import TrainingTrial
+from lego_rl.train.card import PolicyCard
 from lego_rl.train.fidelity import EngineClaim
 from lego_rl.train.replay import routers
 
+CARD = PolicyCard("gspo", "tiny", "claude-code", "as_sent")
 VOCAB, LAYERS, EXPERTS, TOP_K = 64, 2, 4, 2
 
 

@@ -5,7 +5,7 @@ written beside and renamed.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -73,8 +73,18 @@ def usable_device(name: str) -> torch.device:
         ) from error
 
 
+def _nothing(_: Path) -> None:
+    """Adds no file."""
+
+
 def save_policy(
-    state: Mapping[str, Tensor], config: PretrainedConfig, target: Path, *, dtype: torch.dtype, companions: Path
+    state: Mapping[str, Tensor],
+    config: PretrainedConfig,
+    target: Path,
+    *,
+    dtype: torch.dtype,
+    companions: Path,
+    also: Callable[[Path], None] = _nothing,
 ) -> None:
     """Write a policy directory.
 
@@ -87,6 +97,7 @@ def save_policy(
         target: The directory; its parent exists.
         dtype: What the weights are saved in (bfloat16: two bytes a parameter).
         companions: A policy directory whose tokenizer, chat template and other small files are copied.
+        also: Writes what else belongs into the directory, before that has its name.
 
     Raises:
         ConfigError: `state` does not fit `config`, or the result is no policy directory.
@@ -104,6 +115,7 @@ def save_policy(
     for path in companions.iterdir():
         if path.is_file() and not (partial / path.name).exists() and not any(map(path.match, _WEIGHT_FILES)):
             shutil.copy2(path, partial / path.name)
+    also(partial)
     inspect_policy(partial)
     if target.exists():  # else a kill has left `replaced` as the only whole one, until this one is in place
         shutil.rmtree(replaced, ignore_errors=True)
