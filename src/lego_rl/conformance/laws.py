@@ -24,7 +24,8 @@ class Law(StrEnum):
     ACCOUNTED = "accounted"
     """Each sampled token is trainable or excluded for a reason."""
     DELIVERED = "delivered"
-    """Trained is all that the harness got, but for the calls whose role does not train; and nothing else."""
+    """Trained is all that the harness got, but for the calls whose role does not train or whose prompt a text model
+    cannot see whole; and nothing else."""
     SILENT = "silent"
     """Nothing was sent to anybody but the gateway."""
     ENDED = "ended"
@@ -41,11 +42,13 @@ class Books:
         samples: Every answer of the engine.
         arrived: Of the calls whose answer the harness may not have got whole: how many of its tokens it may have.
         train_roles: Which calls train.
+        blind: Calls whose prompt held what a text model cannot see: they do not train, whatever their role.
     """
 
     samples: Sequence[Sample]
     arrived: Mapping[str, Collection[int]]
     train_roles: Collection[CallRole] = DEFAULT_CAPTURE.train_roles
+    blind: Collection[str] = ()
 
 
 def asked_again(samples: Sequence[Sample]) -> dict[str, Collection[int]]:
@@ -112,7 +115,7 @@ def delivered(trajectory: Trajectory, books: Books) -> str:
         got = generation.delivered_tokens
         if got not in arrived:
             return f"{_of(got, size)} of call {call} count as delivered ({generation.fate}), {_most(arrived)} arrived"
-        due = got if generation.role in books.train_roles else 0
+        due = got if generation.role in books.train_roles and call not in books.blind else 0
         if trained.get(call, []) != list(range(due)):
             return f"{_of(len(trained.get(call, [])), size)} of call {call} are trained, not its first {due}"
     return ""

@@ -20,6 +20,7 @@ def check_laws(
     delivered: set[str],
     *,
     train_roles: Collection[CallRole] = DEFAULT_CAPTURE.train_roles,
+    blind: Collection[str] = (),
     cut: Mapping[str, int] | None = None,
 ) -> None:
     """Laws 1 to 4 and full routes.
@@ -29,13 +30,14 @@ def check_laws(
         samples: Every answer of the engine, in the order of the calls' start.
         delivered: Calls whose answer was delivered.
         train_roles: Which of them have to be trained.
+        blind: Those that have not, for their prompts held what a text model cannot see.
         cut: Of the calls of which a prefix was delivered: its tokens.
     """
     assert [each.call_id for each in trajectory.generations] == [sample.call_id for sample in samples]
     assert {each.call_id for each in trajectory.generations if each.fate == "delivered"} == delivered
     arrived = {sample.call_id: range(1) for sample in samples if sample.call_id not in delivered}
     arrived |= {call: range(count, count + 1) for call, count in (cut or {}).items()}
-    assert broken_laws(trajectory, Books(samples, arrived, train_roles)) == {}
+    assert broken_laws(trajectory, Books(samples, arrived, train_roles, blind)) == {}
 
 
 def check_round_trip(trajectory: Trajectory) -> None:
