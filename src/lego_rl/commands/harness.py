@@ -1,17 +1,23 @@
 """``lego-rl harness``: install, list, verify and try the harness bundles."""
 
-import asyncio
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.table import Table
 
+from lego_rl.commands import interrupts
 from lego_rl.commands.screen import Screen
 from lego_rl.config.load import plain
+from lego_rl.conformance.laws import Law
 from lego_rl.conformance.situations import SITUATIONS, Situation
-from lego_rl.conformance.trial import LAWS, Bench, Report, try_all
+from lego_rl.conformance.trial import Bench, Report, try_all
 from lego_rl.errors import ConfigError, HarnessError
 from lego_rl.harness import registry
+from lego_rl.harness.base import HarnessBundle
 from lego_rl.settings import nearest
+
+_LAST_LINES = 5
+_COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 def install(name: str) -> None:
@@ -41,7 +47,8 @@ def verify(name: str) -> None:
 
 def show() -> None:
     """Print every known harness: installed, missing, or superseded by another version or build."""
-    bundles = registry.installed()
+    found = registry.installed()
+    bundles = [bundle for bundle in found if isinstance(bundle, HarnessBundle)]
     table = Table("harness", "version", "size", "sha256", "licence", "state", box=None, pad_edge=False)
     for name in registry.REGISTRY:
         wanted = registry.make(name).spec
@@ -51,7 +58,11 @@ def show() -> None:
         for folder, bundle in own.items():
             state = "installed" if folder == wanted.folder else "superseded"
             table.add_row(name, bundle.version, _megabytes(bundle.size_bytes), bundle.hash[:8], bundle.licence, state)
-    Screen().print(table)
+    console = Screen()
+    console.print(table)
+    for damaged in found:
+        if isinstance(damaged, HarnessError):
+            console.print(str(damaged))
 
 
 def test(name: str, only: Sequence[str], overrides: Iterable[str], at_once: int) -> None:
@@ -67,24 +78,59 @@ def test(name: str, only: Sequence[str], overrides: Iterable[str], at_once: int)
         ConfigError: A name or an option is unknown.
         HarnessError: The harness is not installed, or a law did not hold.
         SandboxError: This machine cannot isolate a harness.
+        KeyboardInterrupt: Somebody asked for the end; nothing is left behind.
     """
     console = Screen()
     chosen = _situations(only)
     bench = Bench.prepare(name, plain(overrides))
     with console.status(f"{name} {bench.bundle.version}: {len(chosen)} situations"):
-        reports = asyncio.run(try_all(bench, chosen, at_once=at_once))
+        reports = interrupts.run(try_all(bench, chosen, at_once=at_once))
     console.print(f"{name} {bench.bundle.version} · sha256 {bench.bundle.hash[:12]}")
-    console.print(_laws(reports))
+    console.print(law_table(reports))
     broken = [report for report in reports if not report.held]
     for report in broken:
-        for law, wrong in report.broken.items():
-            console.print(f"{report.situation.name}: {law}: {wrong}")
+        for line in told(report):
+            console.print(line)
     if broken:
         names = ", ".join(report.situation.name for report in broken)
+        silent = any(not report.roles for report in broken)
         raise HarnessError(
             f"{name} broke a law in {len(broken)} of {len(reports)} situations: {names}",
-            "docs/harnesses.md says what each law means; do not train on this harness before it holds",
+            f"it never called the model; its files may be damaged: lego-rl harness verify {name}"
+            if silent
+            else "docs/harnesses.md says what each law means; do not train on this harness before it holds",
         )
+
+
+def law_table(reports: Iterable[Report]) -> Table:
+    """Which laws held in each situation. It fits 80 columns."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in ("situation", *Law):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("calls", min_width=len("1×compaction"))
+    for heading in ("seg", "sec"):
+        table.add_column(heading, no_wrap=True, justify="right")
+    for report in reports:
+        marks = {law: "no" if law in report.broken else "yes" for law in Law}
+        calls = ", ".join(f"{count}×{role}" for role, count in report.roles.items())
+        if report.missing:
+            marks[Law.OUTCOME] = "-"
+            calls = f"has no {report.missing}"
+        table.add_row(report.situation.name, *marks.values(), calls, str(report.segments), f"{report.seconds:.0f}")
+    return table
+
+
+def told(report: Report) -> Iterator[str]:
+    """What broke the laws in a situation, and how the harness ended."""
+    for law, wrong in report.broken.items():
+        yield f"{report.situation.name}: {law}: {wrong}"
+    completed = report.completed
+    output = _COLOUR.sub("", completed.stderr or completed.stdout)
+    words = [line for line in output.splitlines() if line.strip()]
+    said = "; its last words:" if words else ", without a word"
+    yield f"{report.situation.name}: exit code {completed.returncode}{said}"
+    for line in words[-_LAST_LINES:]:
+        yield f"    {line}"
 
 
 def _situations(only: Sequence[str]) -> list[Situation]:
@@ -92,19 +138,7 @@ def _situations(only: Sequence[str]) -> list[Situation]:
     for name in only:
         if name not in known:
             raise ConfigError(f"there is no situation {name!r}", nearest(name, known))
-    return [known[name] for name in only or known]
-
-
-def _laws(reports: Iterable[Report]) -> Table:
-    table = Table("situation", *LAWS, "calls", "segments", "seconds", box=None, pad_edge=False)
-    for report in reports:
-        marks = ["no" if law in report.broken else "yes" for law in LAWS]
-        calls = ", ".join(f"{count} {role}" for role, count in report.roles.items())
-        if report.missing:
-            marks[LAWS.index("outcome")] = "-"
-            calls = f"has no {report.missing}"
-        table.add_row(report.situation.name, *marks, calls, str(report.segments), f"{report.seconds:.1f}")
-    return table
+    return [known[name] for name in dict.fromkeys(only) or known]
 
 
 def _megabytes(size: int) -> str:

@@ -60,7 +60,7 @@ class Policy:
     Attributes:
         template: Of the policy.
         encoder: Its tokenizer.
-        conduct: What the harness asks of a policy besides its tools.
+        conduct: Which tools of the harness do what.
         steps: The job.
         interfere: What happens to the engine.
         lacks: What the harness has no tool for.
@@ -100,7 +100,7 @@ class Policy:
         return self._end(tools)
 
     def _shell(self, index: int, step: Shell, tools: Toolbox) -> str:
-        call = tools.shell(_with_mark(step.command, index))
+        call = tools.use(self.conduct.shell, _with_mark(step.command, index))
         if call is None:
             self.lacks.add("shell")
             return self._end(tools)
@@ -114,20 +114,20 @@ class Policy:
             case "unknown tool":
                 return tools.call("no_such_tool", {"where": "somewhere"})
             case _:
-                call = tools.delegation(f"{PROBE}.", self.conduct.delegation)
+                call = tools.use(self.conduct.subagent, f"{PROBE}.")
                 if call is None:
                     self.lacks.add("subagent")
                 return call or ""
 
     def _probe(self, text: str, tools: Toolbox) -> str:
         mark = len(self.steps)
-        call = tools.shell(_with_mark("date", mark)) if _done(mark) not in text else None
+        call = tools.use(self.conduct.shell, _with_mark("date", mark)) if _done(mark) not in text else None
         return call or self._end(tools)
 
     def _end(self, tools: Toolbox) -> str:
-        if self.conduct.ends_with is not None:
-            return tools.shell(self.conduct.ends_with) or "Done."
-        return tools.finish("Done.") or "Done."
+        if self.conduct.last_command is not None:
+            return tools.use(self.conduct.shell, self.conduct.last_command) or "Done."
+        return tools.use(self.conduct.finish, "Done.") or "Done."
 
     def _spell(self, text: str, *, oddly: bool) -> list[int]:
         """Ids of a turn; `oddly` in a spelling of the policy's own that no tokenizer would choose."""

@@ -8,11 +8,13 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lego_rl.conformance.hostile import SETTINGS
 from lego_rl.conformance.policy import FIX, Interference, Shell, Step, no_interference
 from lego_rl.conformance.wire import Fault
 from lego_rl.engine.protocol import EngineError
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.trajectory import Refusal, Trajectory
+from lego_rl.harness.base import Conduct
 
 ROOMY = Budget(turns=30, context_tokens=1_000_000, output_tokens=4_000, wall_clock_sec=240.0)
 """A budget that no situation reaches by itself."""
@@ -26,11 +28,15 @@ class Seen:
         trajectory: What was captured.
         mended: Whether the job was done.
         requests: Requests for completions that reached the wire.
+        conduct: What the harness is known to do.
+        obeyed: What the harness did because files of the repository said so.
     """
 
     trajectory: Trajectory
     mended: bool
     requests: int
+    conduct: Conduct
+    obeyed: frozenset[str] = frozenset()
 
     def refused(self, reason: Refusal) -> int:
         """Requests that no model call of their own answered, for a reason."""
@@ -54,10 +60,11 @@ class Situation:
         about: One line for people.
         outcome: What must come of it besides the laws.
         steps: The policy's job.
-        budget: Of the session; ``context_tokens`` 0 stands for a little more than the first prompt of a plain fix.
+        budget: Of the session.
+        room_tokens: Context beyond the first prompt of a plain fix, in place of the budget's; ``None``: the budget's.
         faults: What goes wrong on the wire: number of a request → fault.
         interfere: What goes wrong with the engine; made anew for each run.
-        unseen: Why tokens may be left out, as the harness never saw them.
+        files: Further files of the repository: path in it → text.
         needs: Tool without which the situation cannot be had.
     """
 
@@ -66,9 +73,10 @@ class Situation:
     outcome: Outcome
     steps: Sequence[Step] = FIX
     budget: Budget = ROOMY
+    room_tokens: int | None = None
     faults: Mapping[int, Fault] = field(default_factory=dict)
     interfere: Interference = no_interference
-    unseen: frozenset[str] = frozenset()
+    files: Mapping[str, str] = field(default_factory=dict)
     needs: str | None = None
 
 
@@ -96,6 +104,23 @@ def _unseen_answer(seen: Seen) -> str:
     return _mended(seen) if untrained else "the answer that was never seen counts as delivered"
 
 
+def _too_long(seen: Seen) -> str:
+    if seen.conduct.too_long == "summarises":
+        return _mended(seen) if "compaction" in seen.roles() else "no call sums the history up"
+    if seen.mended or seen.requests > _REFUSED:
+        return f"it went on after its prompt was refused: {seen.requests} requests"
+    return ""
+
+
+def _sealed(seen: Seen) -> str:
+    known = seen.conduct.repository_runs
+    if seen.obeyed - known:
+        return f"the repository was obeyed: {', '.join(sorted(seen.obeyed - known))}"
+    if known - seen.obeyed:
+        return f"what is known to run did not: {', '.join(sorted(known - seen.obeyed))}"
+    return _plain(seen)
+
+
 def _sub_agent(seen: Seen) -> str:
     return _mended(seen) if "subagent" in seen.roles() else "no call counts as a sub-agent's"
 
@@ -108,7 +133,11 @@ def _few_turns(seen: Seen) -> str:
 
 
 def _full_context(seen: Seen) -> str:
-    return "" if seen.refused("context") else "no request was refused for its length"
+    if not seen.refused("context"):
+        return "no request was refused for its length"
+    if seen.conduct.too_long == "summarises" and "compaction" not in seen.roles():
+        return "no call sums the history up"
+    return ""
 
 
 def _clock(seen: Seen) -> str:
@@ -127,21 +156,22 @@ async def _hangs(call: int) -> None:
 
 
 _NOISE = tuple(Shell(f"seq {1000 * index} {1000 * index + 700}") for index in range(1, 9))
-_UNSEEN = frozenset({"superseded", "abandoned", "cut"})
+_REFUSED = 3
+"""Number of the request that is refused as too long; the command that mends the file comes after it."""
+_ROOM_TOKENS = 4_000
 
 SITUATIONS: tuple[Situation, ...] = (
     Situation("fix", "five turns, nothing goes wrong", _plain),
     Situation("malformed", "a call that cannot be parsed", _parse_fault, ("malformed", *FIX)),
     Situation("unknown-tool", "a call of a tool that there is not", _mended, (FIX[0], "unknown tool", *FIX[1:])),
     Situation("unavailable", "the engine fails once, then works", _recovered, interfere=_fails_once),
-    Situation("cut", "an answer breaks off", _mended, faults={3: "cut"}, unseen=_UNSEEN),
-    Situation("cut-again", "two first answers break off", _mended, faults={1: "cut", 2: "cut"}, unseen=_UNSEEN),
-    Situation("lost", "an answer never arrives", _unseen_answer, faults={3: "lost"}, unseen=_UNSEEN),
-    Situation("too-long", "one prompt is refused as too long", lambda _: "", faults={4: "too long"}),
+    Situation("cut", "an answer breaks off", _mended, faults={3: "cut"}),
+    Situation("cut-again", "two first answers break off", _mended, faults={1: "cut", 2: "cut"}),
+    Situation("lost", "an answer never arrives", _unseen_answer, faults={3: "lost"}),
+    Situation("too-long", "one prompt is refused as too long", _too_long, faults={_REFUSED: "too long"}),
     Situation("subagent", "a sub-agent is called", _sub_agent, (FIX[0], "subagent", *FIX[1:]), needs="subagent"),
     Situation("turns", "the turns are used up", _few_turns, budget=Budget(2, 1_000_000, 4_000, 240.0)),
-    Situation(
-        "context", "the context fills up", _full_context, (*_NOISE, *FIX), Budget(30, 0, 4_000, 240.0), unseen=_UNSEEN
-    ),
+    Situation("context", "the context fills up", _full_context, (*_NOISE, *FIX), room_tokens=_ROOM_TOKENS),
     Situation("wall-clock", "the time is up", _clock, budget=Budget(30, 1_000_000, 4_000, 4.0), interfere=_hangs),
+    Situation("hostile-repo", "the repository's settings would take the harness over", _sealed, files=SETTINGS),
 )

@@ -4,23 +4,23 @@ Invariant: what is reported of a run is what the engine, the gateway and the ker
 """
 
 import asyncio
+import os
 import socket
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import as_file
 from importlib.resources import files as resources
-from pathlib import Path
 
-from lego_rl.conformance import laws
+from lego_rl.conformance.hostile import MARK, TRACE
+from lego_rl.conformance.laws import Books, Law, asked_again, broken_laws
 from lego_rl.conformance.policy import FILE, INSTRUCTION, MENDED, Policy
 from lego_rl.conformance.silence import tried
 from lego_rl.conformance.situations import ROOMY, SITUATIONS, Seen, Situation
 from lego_rl.conformance.wire import Wire
 from lego_rl.engine.protocol import Engine, Sample, Sampling
-from lego_rl.engine.scripted import ScriptedEngine
+from lego_rl.engine.scripted import ScriptedEngine, SyntheticRoutes
 from lego_rl.errors import CaptureError
 from lego_rl.gateway.encoding import Encoder
 from lego_rl.gateway.server import Gateway
@@ -29,30 +29,21 @@ from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.gateway.trajectory import CallRole, Trajectory
 from lego_rl.harness import registry
-from lego_rl.harness.base import Conduct, Harness, HarnessBundle, OptionValue
+from lego_rl.harness.base import Harness, HarnessBundle, OptionValue
 from lego_rl.harness.start import BUNDLE_MOUNT, PORT, place, start
 from lego_rl.sandbox.box import Completed, Sandbox
 from lego_rl.sandbox.image import Image, prepare_image
 from lego_rl.sandbox.mounts import read_only
+from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.toolchain import Toolchain, prepare_toolchain
+from lego_rl.sandbox.transfer import TransferError
 
 _MOST_SECONDS = 300.0
 """After this a harness is killed, which breaks the law that it ends by itself."""
-_ROOM_TOKENS = 4_000
-"""What the context of a full one holds beyond the first prompt."""
-
-LAWS = ("exact", "accounted", "delivered", "silent", "ended", "outcome")
-"""In the order in which they are shown.
-
-exact: each trained token is one that the engine sampled, with its log-prob, after the very ids before it, once.
-accounted: each sampled token is trainable or excluded for a reason.
-delivered: no other token is excluded than those that the harness never saw.
-silent: nothing was sent to anybody but the gateway.
-ended: the harness ended by itself.
-outcome: the situation showed what it is there for.
-"""
+_ROUTES = SyntheticRoutes(layers=1, top_k=2, experts=8)
+"""The engine's policy has routers, so that their rows are captured, too."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +62,7 @@ class Report:
     """
 
     situation: Situation
-    broken: Mapping[str, str]
+    broken: Mapping[Law, str]
     roles: Mapping[CallRole, int]
     segments: int
     seconds: float
@@ -90,8 +81,8 @@ type EngineOf = Callable[[Policy], Engine]
 
 
 def scripted(policy: Policy) -> Engine:
-    """An engine that makes up log-probs, for a policy that decides nothing by itself."""
-    return ScriptedEngine(policy, version=1)
+    """An engine that makes up log-probs and routes, for a policy that decides nothing by itself."""
+    return ScriptedEngine(policy, routes=_ROUTES, version=1)
 
 
 class Tape:
@@ -119,7 +110,6 @@ class Bench:
 
     harness: Harness
     bundle: HarnessBundle
-    conduct: Conduct
     image: Image
     toolchain: Toolchain
     state: State
@@ -147,7 +137,6 @@ class Bench:
         return cls(
             harness=harness,
             bundle=bundle,
-            conduct=registry.REGISTRY[name].conduct,
             image=image,
             toolchain=prepare_toolchain(state),
             state=state,
@@ -161,9 +150,9 @@ class Bench:
         Raises:
             SandboxError: The sandbox could not be had.
         """
-        if situation.budget.context_tokens == 0:
-            room = await self._first_prompt_tokens() + _ROOM_TOKENS
-            situation = replace(situation, budget=replace(situation.budget, context_tokens=room))
+        if situation.room_tokens is not None:
+            context = await self._first_prompt_tokens() + situation.room_tokens
+            situation = replace(situation, budget=replace(situation.budget, context_tokens=context))
         return await _Run(self, situation).report()
 
     async def _first_prompt_tokens(self) -> int:
@@ -180,7 +169,7 @@ class _Run:
         self._bench = bench
         self._situation = situation
         self._policy = Policy(
-            bench.template, bench.encoder, bench.conduct, situation.steps, interfere=situation.interfere
+            bench.template, bench.encoder, bench.harness.conduct, situation.steps, interfere=situation.interfere
         )
         self.tape = Tape(bench.engine_of(self._policy))
         self._gateway = Gateway(self.tape, bench.template, tool_call_parser("qwen3_coder"))
@@ -193,20 +182,21 @@ class _Run:
         session = self._gateway.open(situation.budget, temperature=1.0, seed=0)
         try:
             await verify_seal(box, None)
+            await box.put("/app", [Record(path, "file", text.encode()) for path, text in situation.files.items()])
             started = time.perf_counter()
-            completed, requests = await self._serve(box, session)
+            completed, wire = await self._serve(box, session)
             seconds = time.perf_counter() - started
             try:
                 trajectory = await self._gateway.close(session)
             except CaptureError as error:
-                return Report(situation, {"exact": str(error)}, {}, 0, seconds, completed)
-            broken = await self._broken(box, completed, trajectory, requests)
+                return Report(situation, {Law.EXACT: str(error)}, {}, 0, seconds, completed)
+            broken = await self._broken(box, completed, trajectory, wire)
         finally:
             await box.close()
         roles = Counter(call.role for call in trajectory.generations)
         missing = situation.needs if situation.needs in self._policy.lacks else None
         if missing:
-            broken.pop("outcome", None)
+            broken.pop(Law.OUTCOME, None)
         return Report(
             situation,
             broken,
@@ -218,15 +208,19 @@ class _Run:
             missing or "",
         )
 
-    async def _serve(self, box: Sandbox, session: Session) -> tuple[Completed, int]:
-        """Run the harness while the gateway answers it over the wire; how it ended, and its requests."""
-        with tempfile.TemporaryDirectory(prefix="lego-rl-") as folder, socket.socket(socket.AF_UNIX) as host:
-            address = Path(folder) / "gateway"
-            host.bind(str(address))
+    async def _serve(self, box: Sandbox, session: Session) -> tuple[Completed, Wire]:
+        """Run the harness while the gateway answers it over the wire; how it ended, and what the wire saw."""
+        with socket.socket(socket.AF_UNIX) as host:
+            host.bind(b"")  # the kernel names it: no file is left behind, and no path can be too long
             host.listen()
             host.setblocking(False)
             listener = await self._gateway.serve(host.dup(), session)
-            wire = Wire(address, lambda: len(self.tape.samples), self._situation.faults)
+            wire = Wire(
+                os.fsdecode(host.getsockname()),
+                lambda: [sample.call_id for sample in self.tape.samples],
+                self._situation.faults,
+                MARK.encode(),
+            )
             try:
                 async with wire.laid(await box.listen(PORT)):
                     launch = await place(
@@ -240,34 +234,51 @@ class _Run:
                     completed = await start(launch, box, timeout_sec=_MOST_SECONDS)
             finally:
                 await listener.close()
-        return completed, wire.requests
+        return completed, wire
 
-    async def _broken(
-        self, box: Sandbox, completed: Completed, trajectory: Trajectory, requests: int
-    ) -> dict[str, str]:
+    async def _broken(self, box: Sandbox, completed: Completed, trajectory: Trajectory, wire: Wire) -> dict[Law, str]:
+        ran = (await _content(box, TRACE)).decode(errors="replace").splitlines()
+        obeyed = frozenset([*ran, *(["a setting reached a request"] if wire.marked else [])])
         if not self.tape.samples:
-            said = (completed.stderr or completed.stdout).strip().splitlines()[-3:]
-            return {
-                "outcome": f"no model call was made, exit code {completed.returncode}: {' '.join(said) or 'silent'}"
-            }
-        mended = MENDED.encode() in b"".join([record.content for record in await box.get(f"/app/{FILE}")])
+            besides = f"; the repository was obeyed: {', '.join(sorted(obeyed))}" if obeyed else ""
+            return {Law.OUTCOME: f"no model call was made{besides}"}
+        mended = MENDED.encode() in await _content(box, f"/app/{FILE}")
+        seen = Seen(trajectory, mended, wire.requests, self._bench.harness.conduct, obeyed)
+        arrived = {**asked_again(self.tape.samples), **wire.arrived(self.tape.samples)}
         found = {
-            "exact": laws.exact(trajectory, self.tape.samples),
-            "accounted": laws.accounted(trajectory, self.tape.samples),
-            "delivered": laws.delivered(trajectory, self._situation.unseen),
-            "silent": await tried(box),
-            "ended": f"it was killed after {_MOST_SECONDS:.0f} s" if completed.timed_out or completed.died else "",
-            "outcome": self._situation.outcome(Seen(trajectory, mended, requests)),
+            **broken_laws(trajectory, Books(self.tape.samples, arrived)),
+            Law.SILENT: await tried(box),
+            Law.ENDED: f"it was killed after {_MOST_SECONDS:.0f} s" if completed.timed_out or completed.died else "",
+            Law.OUTCOME: self._situation.outcome(seen),
         }
         return {law: wrong for law, wrong in found.items() if wrong}
 
 
+async def _content(box: Sandbox, path: str) -> bytes:
+    """Of a file in the sandbox; nothing, if there is none."""
+    try:
+        return b"".join([record.content for record in await box.get(path)])
+    except TransferError:
+        return b""
+
+
 async def try_all(bench: Bench, situations: Sequence[Situation] = SITUATIONS, *, at_once: int = 2) -> list[Report]:
-    """Put a harness into several situations, `at_once` of them at a time."""
+    """Put a harness into several situations, `at_once` of them at a time.
+
+    Whatever ends it early, cancelling included, every sandbox is closed before it ends.
+
+    Raises:
+        SandboxError: A sandbox could not be had.
+    """
     places = asyncio.Semaphore(at_once)
 
     async def one(situation: Situation) -> Report:
         async with places:
             return await bench.run(situation)
 
-    return await asyncio.gather(*map(one, situations))
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(situation)) for situation in situations]
+    except ExceptionGroup as error:
+        raise error.exceptions[0] from error
+    return [task.result() for task in tasks]

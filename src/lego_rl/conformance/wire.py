@@ -8,11 +8,11 @@ import contextlib
 import json
 import re
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
+from lego_rl.engine.protocol import Sample
 from lego_rl.gateway.dialects import DIALECTS
 from lego_rl.gateway.dialects.base import Dialect
 from lego_rl.gateway.refusals import ContextOverflow
@@ -37,16 +37,23 @@ class Wire:
     """Passes on what a harness sends to a gateway on the host, and back.
 
     Attributes:
-        gateway: Unix socket on which the gateway answers.
-        answered: Says how many calls the engine has answered.
-        faults: Number of a request for a completion, from 1 on → what happens to it.
+        gateway: Name of the Unix socket on which the gateway answers.
+        answered: The calls that the engine has answered, in that order.
+        faults: Number of a request for a completion, from 1 on → what happens to it. No other request may be under way
+            when an answer breaks off, or its calls count as broken off, too.
+        mark: What is looked for in every request.
         requests: Requests for completions so far.
+        broken_off: Call → what happened to its answer.
+        marked: Whether a request held the mark.
     """
 
-    gateway: Path
-    answered: Callable[[], int]
+    gateway: str
+    answered: Callable[[], Sequence[str]]
     faults: Mapping[int, Fault] = field(default_factory=dict)
+    mark: bytes | None = None
     requests: int = 0
+    broken_off: dict[str, Fault] = field(default_factory=dict)
+    marked: bool = False
     _links: "set[asyncio.Task[None]]" = field(default_factory=set)
 
     @contextlib.asynccontextmanager
@@ -61,10 +68,22 @@ class Wire:
                 link.cancel()
             await asyncio.gather(*self._links, return_exceptions=True)
 
+    def arrived(self, samples: Sequence[Sample]) -> dict[str, range]:
+        """Of the calls whose answer broke off: how many of its tokens may have reached the harness."""
+        sizes = {sample.call_id: len(sample.token_ids) for sample in samples}
+        return {call: range(sizes[call] + 1 if fault == "cut" else 1) for call, fault in self.broken_off.items()}
+
     def due(self) -> Fault | None:
         """Count a request for a completion; what happens to it."""
         self.requests += 1
         return self.faults.get(self.requests)
+
+    def look(self, seen: bytes) -> bytes:
+        """Look for the mark in the next bytes of a request; what the ones after have to be looked at with."""
+        if self.mark is None:
+            return b""
+        self.marked = self.marked or self.mark in seen
+        return seen[-len(self.mark) :]
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(self._link((reader, writer)))
@@ -73,7 +92,7 @@ class Wire:
 
     async def _link(self, harness: Stream) -> None:
         try:
-            gateway = await asyncio.open_unix_connection(str(self.gateway))
+            gateway = await asyncio.open_unix_connection(self.gateway)
             try:
                 await _Link(self, harness, gateway).run()
             finally:
@@ -108,11 +127,13 @@ class _Link:
 
     async def _up(self) -> None:
         reader, writer = self._harness[0], self._gateway[1]
+        tail = b""
         while piece := await reader.read(_PIECE):
+            tail = self._wire.look(tail + piece)
             dialect = _asked(piece)
             if dialect is not None:
                 self._fault = self._wire.due()
-                self._answered_before = self._wire.answered()
+                self._answered_before = len(self._wire.answered())
                 if self._fault == "too long":
                     await self._refuse(dialect, piece)
                     continue
@@ -122,8 +143,9 @@ class _Link:
     async def _down(self) -> None:
         reader, writer = self._gateway[0], self._harness[1]
         while piece := await reader.read(_PIECE):
-            answered = self._wire.answered() > self._answered_before
+            answered = self._wire.answered()[self._answered_before :]
             if self._fault in ("cut", "lost") and answered:
+                self._wire.broken_off |= dict.fromkeys(answered, self._fault)
                 await asyncio.sleep(_SETTLE_SECONDS)
                 if self._fault == "cut":
                     whole = piece + await _waiting(reader)

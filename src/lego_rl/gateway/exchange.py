@@ -77,7 +77,12 @@ class Exchange:
         if not self._waiting:
             self.abort()
 
+    @property
+    def answered_by(self) -> Call | None:
+        """The call whose answer whoever waits here gets: a newer request's, where one superseded this one."""
+        return self._last.call
+
     def written(self) -> None:
         """The response was fully written."""
-        if (call := self._last.call) is not None:
+        if (call := self.answered_by) is not None:
             call.written = True

@@ -4,12 +4,14 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 type OptionValue = bool | int | float | str | list[str]
 """A value of an official harness option, as a recipe can write it."""
 
 _BUILD_CHARS = 8
+_ARGUMENT_BYTES = 128 * 1024
+"""Linux's limit of one argument or variable, its final NUL included."""
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """``PATH`` of a harness where the sandbox has no toolchain folder to put in front."""
@@ -86,16 +88,40 @@ class Endpoint:
 
 
 @dataclass(frozen=True)
-class Conduct:
-    """What a policy has to know of a harness besides the tools that it is offered.
+class ToolUse:
+    """How a policy uses one of a harness's tools.
 
     Attributes:
-        ends_with: Shell command that ends a run, where neither an answer without a call nor a tool does.
-        delegation: Arguments of the tool that calls a sub-agent, besides what its schema and the prompt say.
+        name: As the prompt shows it.
+        text: The parameter that takes the command, the message or the task.
+        further: Values of other parameters, which the schema does not tell.
     """
 
-    ends_with: str | None = None
-    delegation: Mapping[str, str] = field(default_factory=dict)
+    name: str
+    text: str
+    further: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """How a harness behaves, as far as whoever tries it has to know: which tools do what, and what it does in trouble.
+
+    Attributes:
+        shell: The tool that runs a command.
+        too_long: What it does where a prompt is refused for its length: has the model sum the history up and goes on,
+            or ends the run.
+        subagent: The tool that calls a sub-agent, if there is one.
+        finish: The tool that ends a run, where an answer without a call does not, or is not all.
+        last_command: Shell command that ends a run, where neither an answer without a call nor a tool does.
+        repository_runs: Kinds of programs of the repository that it runs in spite of its launch.
+    """
+
+    shell: ToolUse
+    too_long: Literal["summarises", "stops"]
+    subagent: ToolUse | None = None
+    finish: ToolUse | None = None
+    last_command: str | None = None
+    repository_runs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -115,6 +141,16 @@ class Launch:
     files: Mapping[str, str] = field(default_factory=dict)
     stdin: str = ""
 
+    def impossible(self) -> str:
+        """Why no program can be started like this; empty where one can."""
+        for text in (*self.argv, *(f"{name}={value}" for name, value in self.env.items())):
+            size = len(text.encode("utf-8", "surrogatepass"))
+            if "\0" in text:
+                return "no argument can hold a NUL character"
+            if size >= _ARGUMENT_BYTES:
+                return f"an argument of {size} bytes would hold it, and Linux takes less than {_ARGUMENT_BYTES}"
+        return ""
+
 
 class Harness(Protocol):
     """An adapter. Its options are the harness's official ones, validated when it is made."""
@@ -125,6 +161,11 @@ class Harness(Protocol):
     @property
     def spec(self) -> BundleSpec:
         """Which bundle it needs."""
+        ...
+
+    @property
+    def conduct(self) -> Conduct:
+        """How it behaves with these options; no trial depends on it, only `lego-rl harness test`."""
         ...
 
     def install(self, root: Path) -> HarnessBundle:

@@ -92,17 +92,24 @@ def load(root: Path, spec: BundleSpec) -> HarnessBundle:
     if not (folder / "bundle.json").is_file():
         raise HarnessError(f"{spec.name} {spec.version} is not installed under {root}", again)
     record = _Record.read(folder)
-    altered = record.altered(folder / "files") if record.build == spec.build else "bundle.json"
+    altered = record.altered(folder / "files") if record.is_of(spec) else "bundle.json"
     if altered:
         raise HarnessError(f"the bundle of {spec.name} {spec.version} was altered: {altered}", again)
     return record.bundle(folder / "files")
 
 
-def installed(root: Path) -> list[HarnessBundle]:
-    """Every bundle under `root`, sorted by name and version; none is checked."""
+def installed(root: Path) -> list[HarnessBundle | HarnessError]:
+    """Every bundle under `root`, sorted by name and version; none is checked. Where a record cannot be read, why."""
     records = sorted(root.glob("*/*/bundle.json")) if root.is_dir() else []
     folders = [path.parent for path in records if not path.parent.name.startswith(_STAGING)]
-    return [_Record.read(folder).bundle(folder / "files") for folder in folders]
+    return [_bundle_in(folder) for folder in folders]
+
+
+def _bundle_in(folder: Path) -> HarnessBundle | HarnessError:
+    try:
+        return _Record.read(folder).bundle(folder / "files")
+    except HarnessError as error:
+        return error
 
 
 def verify(bundle: HarnessBundle) -> None:
@@ -118,7 +125,7 @@ def verify(bundle: HarnessBundle) -> None:
         for path in record.files.keys() | actual.keys()
         if path not in actual or path not in record.files or not actual[path].same_content(record.files[path])
     )
-    if differing or bundle.hash != record.hash:
+    if differing or not bundle.hash == record.hash == _hash(actual):
         raise HarnessError(
             f"the bundle of {bundle.name} {bundle.version} was altered: {differing[0] if differing else 'bundle.json'}",
             f"run: lego-rl harness install {bundle.name}",
@@ -145,6 +152,19 @@ class _Entry:
     mtime_ns: int
     sha256: str
 
+    @classmethod
+    def read(cls, raw: object) -> "_Entry":
+        """The entry of a record.
+
+        Raises:
+            TypeError: It is none.
+        """
+        match raw:
+            case [int(mode), int(size), int(mtime_ns), str(sha256)]:
+                return cls(mode, size, mtime_ns, sha256)
+            case _:
+                raise TypeError(f"{raw!r:.80} is no file's entry")
+
     def same_content(self, other: "_Entry") -> bool:
         return (self.mode, self.sha256) == (other.mode, other.sha256)
 
@@ -167,7 +187,7 @@ class _Record:
             raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             if raw["format"] != FORMAT:
                 raise ValueError(f"format {raw['format']}")
-            files = {name: _Entry(*entry) for name, entry in raw["files"].items()}
+            files = {name: _Entry.read(entry) for name, entry in raw["files"].items()}
             if not all(isinstance(raw[key], str) for key in ("name", "version", "licence", "build", "hash")):
                 raise TypeError("a name is no text")
             return cls(raw["name"], raw["version"], raw["licence"], raw["build"], raw["hash"], files)
@@ -175,6 +195,11 @@ class _Record:
             raise HarnessError(
                 f"{path} is not a bundle record: {error!r}", f"delete {folder} and run: lego-rl harness install"
             ) from error
+
+    def is_of(self, spec: BundleSpec) -> bool:
+        """Whether it is of the bundle that `spec` asks for, and its hash that of its own entries."""
+        same = (self.name, self.version, self.build) == (spec.name, spec.version, spec.build)
+        return same and self.hash == _hash(self.files)
 
     def write(self, path: Path) -> None:
         entries = {name: [e.mode, e.size, e.mtime_ns, e.sha256] for name, e in self.files.items()}
@@ -217,7 +242,7 @@ def _reusable(final: Path, spec: BundleSpec) -> HarnessBundle | None:
     except HarnessError:
         return None
     files = final / "files"
-    if record.build != spec.build or not files.is_dir():
+    if not record.is_of(spec) or not files.is_dir():
         return None
     if not record.altered(files):
         return record.bundle(files)

@@ -15,7 +15,16 @@ from pydantic import Field
 
 from lego_rl.errors import HarnessError
 from lego_rl.harness import bundles, packages
-from lego_rl.harness.base import DEFAULT_PATH, BundleSpec, Endpoint, HarnessBundle, Launch, looser
+from lego_rl.harness.base import (
+    DEFAULT_PATH,
+    BundleSpec,
+    Conduct,
+    Endpoint,
+    HarnessBundle,
+    Launch,
+    ToolUse,
+    looser,
+)
 from lego_rl.settings import Settings
 
 PACKAGE = "claude-agent-sdk==0.2.189"
@@ -38,6 +47,12 @@ CAPTURE = {
     # conversation extends the one before it byte for byte.
     "DISABLE_PROMPT_CACHING": "1",
     "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
+}
+
+
+INSTRUCTIONS = {
+    # What the repository says to the model (CLAUDE.md), which goes with its settings, is read from a named folder.
+    "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1",
 }
 
 
@@ -64,6 +79,7 @@ class ClaudeCode:
     name = "claude-code"
     version = VERSION
     spec = BundleSpec(name, VERSION, "proprietary (Anthropic)", f"{PACKAGE} layout 1")
+    conduct = Conduct(ToolUse("Bash", "command"), too_long="summarises", subagent=ToolUse("Agent", "prompt"))
 
     def __init__(self, options: ClaudeCodeOptions) -> None:
         self.options = options
@@ -77,7 +93,7 @@ class ClaudeCode:
     ) -> Launch:
         """See `Harness.launch`. The prompt goes to standard input, which print mode reads unaltered."""
         return Launch(
-            argv=(f"{mount}/bin/claude", *self._arguments(endpoint)),
+            argv=(f"{mount}/bin/claude", *self._arguments(endpoint, workdir)),
             env={
                 "HOME": home,
                 "PATH": path,
@@ -93,18 +109,19 @@ class ClaudeCode:
                 "CLAUDE_CODE_MAX_CONTEXT_TOKENS": str(max(1_000_000, looser(endpoint.context_tokens))),
                 **SILENCE,
                 **CAPTURE,
+                **INSTRUCTIONS,
             },
             stdin=instruction,
         )
 
-    def _arguments(self, endpoint: Endpoint) -> list[str]:
+    def _arguments(self, endpoint: Endpoint, workdir: str) -> list[str]:
         options = self.options
         arguments = ["--print", "--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions"]
         arguments += ["--model", endpoint.model, "--max-turns", str(looser(endpoint.turns)), "--no-session-persistence"]
         # Settings of the repository under work could name another endpoint, run commands and take tools away.
         arguments += ["--setting-sources=user", "--strict-mcp-config"]
-        if options.bare:
-            arguments.append("--bare")
+        # Bare mode reads no instructions of a repository, but those of a folder that is named.
+        arguments.append("--bare" if options.bare else f"--add-dir={workdir}")
         # An option and its text in one argument: the text may start with a dash.
         if options.tools is not None:
             arguments.append(f"--tools={','.join(options.tools)}")

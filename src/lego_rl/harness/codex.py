@@ -13,7 +13,16 @@ from pydantic import Field
 
 from lego_rl.errors import HarnessError
 from lego_rl.harness import bundles, npm
-from lego_rl.harness.base import DEFAULT_PATH, BundleSpec, Endpoint, HarnessBundle, Launch, looser
+from lego_rl.harness.base import (
+    DEFAULT_PATH,
+    BundleSpec,
+    Conduct,
+    Endpoint,
+    HarnessBundle,
+    Launch,
+    ToolUse,
+    looser,
+)
 from lego_rl.harness.programs import run
 from lego_rl.settings import Settings
 
@@ -64,6 +73,9 @@ class Codex:
     name = "codex"
     version = VERSION
     spec = BundleSpec(name, VERSION, "Apache-2.0", hashlib.sha256(f"layout 1 {PACKAGE}".encode()).hexdigest())
+    conduct = Conduct(
+        ToolUse("exec_command", "cmd"), too_long="stops", subagent=ToolUse("multi_agent_v1.spawn_agent", "message")
+    )
 
     def __init__(self, options: CodexOptions) -> None:
         self.options = options

@@ -7,7 +7,16 @@ from pathlib import Path
 from pydantic import Field
 
 from lego_rl.harness import bundles
-from lego_rl.harness.base import DEFAULT_PATH, BundleSpec, Endpoint, HarnessBundle, Launch, looser
+from lego_rl.harness.base import (
+    DEFAULT_PATH,
+    BundleSpec,
+    Conduct,
+    Endpoint,
+    HarnessBundle,
+    Launch,
+    ToolUse,
+    looser,
+)
 from lego_rl.harness.python_bundle import PythonBundle
 from lego_rl.messages import Json
 from lego_rl.settings import Settings
@@ -53,6 +62,9 @@ class MiniSweAgent:
 
     name = "mini-swe-agent"
     version = VERSION
+    conduct = Conduct(
+        ToolUse("bash", "command"), too_long="stops", last_command="echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+    )
 
     def __init__(self, options: MiniSweAgentOptions) -> None:
         self.options = options

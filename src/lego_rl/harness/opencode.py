@@ -13,7 +13,16 @@ from pydantic import Field
 
 from lego_rl.errors import HarnessError
 from lego_rl.harness import bundles, npm
-from lego_rl.harness.base import DEFAULT_PATH, BundleSpec, Endpoint, HarnessBundle, Launch, looser
+from lego_rl.harness.base import (
+    DEFAULT_PATH,
+    BundleSpec,
+    Conduct,
+    Endpoint,
+    HarnessBundle,
+    Launch,
+    ToolUse,
+    looser,
+)
 from lego_rl.harness.programs import run
 from lego_rl.messages import Json
 from lego_rl.settings import Settings
@@ -72,6 +81,17 @@ class OpenCode:
     def __init__(self, options: OpenCodeOptions) -> None:
         self.options = options
 
+    @property
+    def conduct(self) -> Conduct:
+        """See `Harness.conduct`."""
+        return Conduct(
+            ToolUse("bash", "command"),
+            too_long="stops" if self.options.compact_at_tokens is None else "summarises",
+            subagent=ToolUse("task", "prompt", {"subagent_type": "general", "description": "look"}),
+            # No switch stops it from loading these modules; nothing of what they offer is used.
+            repository_runs=frozenset({"plugin"}),
+        )
+
     def install(self, root: Path) -> HarnessBundle:
         """See `Harness.install`."""
         return bundles.install(root, self.spec, _build)
@@ -93,7 +113,7 @@ class OpenCode:
                 "LANG": "C.UTF-8",
                 # The shell of the bash tool; its name is part of the tool's description.
                 "SHELL": "/bin/bash",
-                "OPENCODE_CONFIG_CONTENT": json.dumps(self._configuration(endpoint)),
+                "OPENCODE_CONFIG_CONTENT": json.dumps(self._configuration(endpoint, workdir)),
                 # A call that asks for less than every permission is refused, and the run ends. What is denied to every
                 # call is not offered; the ``tools`` of the configuration would be overridden by these.
                 "OPENCODE_PERMISSION": json.dumps({"*": "allow", **dict.fromkeys(self.options.disabled_tools, "deny")}),
@@ -104,7 +124,7 @@ class OpenCode:
             stdin=instruction,
         )
 
-    def _configuration(self, endpoint: Endpoint) -> dict[str, Json]:
+    def _configuration(self, endpoint: Endpoint, workdir: str) -> dict[str, Json]:
         options = self.options
         model = f"{_PROVIDER}/{endpoint.model}"
         agent: dict[str, Json] = {}
@@ -119,6 +139,8 @@ class OpenCode:
             "compaction": {"auto": options.compact_at_tokens is not None, "prune": False},
             "autoupdate": False,
             "share": "disabled",
+            # What the repository says to the model, which the switch that turns its settings off leaves out, too.
+            "instructions": [f"{workdir}/AGENTS.md"],
         }
 
     def _provider(self, endpoint: Endpoint) -> dict[str, Json]:

@@ -8,7 +8,16 @@ from typing import Literal
 from pydantic import Field
 
 from lego_rl.harness import bundles
-from lego_rl.harness.base import DEFAULT_PATH, BundleSpec, Endpoint, HarnessBundle, Launch, looser
+from lego_rl.harness.base import (
+    DEFAULT_PATH,
+    BundleSpec,
+    Conduct,
+    Endpoint,
+    HarnessBundle,
+    Launch,
+    ToolUse,
+    looser,
+)
 from lego_rl.harness.python_bundle import PythonBundle
 from lego_rl.messages import Json
 from lego_rl.settings import Settings
@@ -66,6 +75,15 @@ class OpenHandsSdk:
     def spec(self) -> BundleSpec:
         """See `Harness.spec`."""
         return BundleSpec(self.name, VERSION, "MIT", _BUNDLE.digest)
+
+    @property
+    def conduct(self) -> Conduct:
+        """See `Harness.conduct`."""
+        return Conduct(
+            ToolUse("terminal", "command"),
+            too_long="stops" if self.options.condenser_max_size is None else "summarises",
+            finish=ToolUse("finish", "message"),
+        )
 
     def install(self, root: Path) -> HarnessBundle:
         """See `Harness.install`."""

@@ -11,7 +11,16 @@ from pydantic import Field
 
 from lego_rl.errors import HarnessError
 from lego_rl.harness import bundles, node, npm
-from lego_rl.harness.base import DEFAULT_PATH, BundleSpec, Endpoint, HarnessBundle, Launch, looser
+from lego_rl.harness.base import (
+    DEFAULT_PATH,
+    BundleSpec,
+    Conduct,
+    Endpoint,
+    HarnessBundle,
+    Launch,
+    ToolUse,
+    looser,
+)
 from lego_rl.harness.programs import run
 from lego_rl.messages import Json
 from lego_rl.settings import Settings
@@ -54,6 +63,9 @@ class QwenCode:
     name = "qwen-code"
     version = VERSION
     spec = BundleSpec(name, VERSION, "Apache-2.0", hashlib.sha256(_LAYOUT.encode()).hexdigest())
+    conduct = Conduct(
+        ToolUse("run_shell_command", "command"), too_long="summarises", subagent=ToolUse("agent", "prompt")
+    )
 
     def __init__(self, options: QwenCodeOptions) -> None:
         self.options = options

@@ -1,13 +1,13 @@
 """The harnesses by name. Other rooms reach an adapter through here and never ask which one it is."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lego_rl.errors import ConfigError
+from lego_rl.errors import ConfigError, HarnessError
 from lego_rl.harness import bundles
-from lego_rl.harness.base import Conduct, Harness, HarnessBundle, OptionValue
+from lego_rl.harness.base import Endpoint, Harness, HarnessBundle, OptionValue
 from lego_rl.harness.claude_code import ClaudeCode, ClaudeCodeOptions
 from lego_rl.harness.codex import Codex, CodexOptions
 from lego_rl.harness.mini_swe_agent import MiniSweAgent, MiniSweAgentOptions
@@ -16,33 +16,37 @@ from lego_rl.harness.openhands_sdk import OpenHandsOptions, OpenHandsSdk
 from lego_rl.harness.qwen_code import QwenCode, QwenCodeOptions
 from lego_rl.settings import Settings, nearest, validate
 
+_SOMEWHERE = Endpoint(f"http://127.0.0.1:8100/s/{'x' * 200}", "policy", 10**9, 10**9, 10**9)
+"""An endpoint whose address and numbers are longer than any real one's."""
+
 
 @dataclass(frozen=True)
 class Registration[O: Settings]:
-    """One harness: the model of its options, the adapter that takes them, and what it asks of a policy."""
+    """One harness: the model of its options, and the adapter that takes them."""
 
     options: type[O]
     adapter: Callable[[O], Harness]
-    conduct: Conduct = field(default_factory=Conduct)
 
     def make(self, values: Mapping[str, OptionValue]) -> Harness:
         """The adapter with validated options.
 
         Raises:
-            ConfigError: An option is unknown or has an impossible value.
+            ConfigError: An option is unknown or has an impossible value, or no program can be started with it.
         """
-        return self.adapter(validate(self.options, values, guide="docs/harnesses.md", section="harness.options"))
+        adapter = self.adapter(validate(self.options, values, guide="docs/harnesses.md", section="harness.options"))
+        problem = adapter.launch("", _SOMEWHERE, mount="/opt", home="/home", workdir="/app").impossible()
+        if problem:
+            texts = {name: str(value) for name, value in values.items()}
+            name = max(texts, key=lambda name: ("\0" in texts[name], len(texts[name])))
+            raise ConfigError(f"harness.options.{name} cannot be passed on: {problem}", "write less, and text only")
+        return adapter
 
 
 REGISTRY: Mapping[str, Registration[Any]] = {
     "claude-code": Registration(ClaudeCodeOptions, ClaudeCode),
     "codex": Registration(CodexOptions, Codex),
-    "mini-swe-agent": Registration(
-        MiniSweAgentOptions, MiniSweAgent, Conduct(ends_with="echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT")
-    ),
-    "opencode": Registration(
-        OpenCodeOptions, OpenCode, Conduct(delegation={"subagent_type": "general", "description": "look"})
-    ),
+    "mini-swe-agent": Registration(MiniSweAgentOptions, MiniSweAgent),
+    "opencode": Registration(OpenCodeOptions, OpenCode),
     "openhands-sdk": Registration(OpenHandsOptions, OpenHandsSdk),
     "qwen-code": Registration(QwenCodeOptions, QwenCode),
 }
@@ -92,6 +96,6 @@ def verify(name: str, root: Path | None = None) -> HarnessBundle:
     return bundle
 
 
-def installed(root: Path | None = None) -> list[HarnessBundle]:
-    """Every installed bundle, also of versions that are no longer pinned."""
+def installed(root: Path | None = None) -> list[HarnessBundle | HarnessError]:
+    """Every installed bundle, also of versions that are no longer pinned; see `bundles.installed`."""
     return bundles.installed(root or bundles.default_root())

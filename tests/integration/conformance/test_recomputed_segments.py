@@ -4,7 +4,6 @@ The engine is led: it says what the situation wants, and log-probs, routes and p
 """
 
 import asyncio
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -12,15 +11,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from lego_rl.conformance.policy import Policy
 from lego_rl.conformance.situations import SITUATIONS, Situation
 from lego_rl.conformance.trial import Bench, Report
-from lego_rl.engine.embedded import engine as engine_module
-from lego_rl.engine.embedded import stepper
-from lego_rl.engine.embedded.drawing import Draw
 from lego_rl.engine.embedded.engine import EmbeddedEngine
 from lego_rl.engine.embedded.policy import load_policy, save_policy
 from lego_rl.engine.embedded.stepper import EngineOptions
@@ -30,8 +25,6 @@ from lego_rl.train.batch import MicroBatch, Row
 from lego_rl.train.forward import logprobs
 
 CONTEXT = 131_072
-FORCED: dict[int, Sequence[int]] = {}
-SEEDS = itertools.count()
 CASES: dict[str, tuple[Mapping[str, OptionValue], tuple[str, ...], set[str]]] = {
     "claude-code": (
         {"tools": ["Agent", "Bash"]},
@@ -47,22 +40,6 @@ CASES: dict[str, tuple[Mapping[str, OptionValue], tuple[str, ...], set[str]]] = 
 """Few tools keep the prompts, and with them the trainer's attention, short."""
 
 
-class Forced:
-    """In place of `Uniforms`: number t says which token is drawn, as a negative number."""
-
-    def __init__(self, seed: int) -> None:
-        self._ids = iter(FORCED[seed])
-
-    def next(self) -> float:
-        return -1.0 - next(self._ids)
-
-
-def forced_draw(logits: Tensor, draws: Sequence[Draw]) -> tuple[list[int], list[float]]:
-    ids = [int(-1.0 - one.uniform) for one in draws]
-    logp = torch.log_softmax(logits / torch.tensor([[one.temperature] for one in draws]), -1)
-    return ids, logp.gather(-1, torch.tensor(ids)[:, None])[:, 0].tolist()
-
-
 @dataclass
 class Led:
     """The embedded engine, made to say what a policy of the situations does."""
@@ -76,9 +53,7 @@ class Led:
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, routes_from: int = 0) -> Sample:
         reply = await self.policy(tuple(prompt_ids), sampling)
-        seed = next(SEEDS)
-        FORCED[seed] = reply.token_ids
-        return await self.engine.generate(prompt_ids, replace(sampling, seed=seed), routes_from=routes_from)
+        return await self.engine.generate(prompt_ids, sampling, routes_from=routes_from, forced_ids=reply.token_ids)
 
 
 @pytest.fixture(scope="module")
@@ -95,9 +70,7 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def engine(policy: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedEngine]:
-    monkeypatch.setattr(engine_module, "Uniforms", Forced)
-    monkeypatch.setattr(stepper, "draw", forced_draw)
+def engine(policy: Path) -> Iterator[EmbeddedEngine]:
     with EmbeddedEngine.from_directory(policy, options=EngineOptions(cache_tokens=CONTEXT)) as made:
         yield made
 

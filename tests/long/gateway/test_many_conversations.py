@@ -1,11 +1,11 @@
 """The capture laws over 12,000 random conversations; see `conversations` of the unit tests."""
 
 import pytest
-from conversations import AsSent, Conversations
+from conversations import AsSent, Conversations, Stripping
 from hypothesis import HealthCheck, Phase, settings
 
 MANY = settings(
-    max_examples=6_000,
+    max_examples=4_000,
     derandomize=True,
     stateful_step_count=15,
     deadline=None,
@@ -17,3 +17,5 @@ TestKeep = pytest.mark.timeout(7_200)(Conversations.TestCase)
 TestKeep.settings = MANY
 TestAsSent = pytest.mark.timeout(7_200)(AsSent.TestCase)
 TestAsSent.settings = MANY
+TestStripping = pytest.mark.timeout(7_200)(Stripping.TestCase)
+TestStripping.settings = MANY

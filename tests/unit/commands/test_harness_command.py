@@ -1,11 +1,19 @@
-"""``lego-rl harness``: what is said of harnesses that are not there, and of names that nobody knows."""
+"""``lego-rl harness``: what is said of harnesses that are not there, of names that nobody knows, and of laws."""
 
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from lego_rl import cli
-from lego_rl.harness import registry
+from lego_rl.commands import harness as command
+from lego_rl.conformance.laws import Law
+from lego_rl.conformance.situations import SITUATIONS
+from lego_rl.conformance.trial import Report
+from lego_rl.gateway.trajectory import CallRole
+from lego_rl.harness import bundles, registry
+from lego_rl.sandbox.box import Completed
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +38,53 @@ def test_list_has_a_line_for_every_harness(monkeypatch: pytest.MonkeyPatch, caps
     assert heading.split() == ["harness", "version", "size", "sha256", "licence", "state"]
     expected = [(name, registry.make(name).version, "missing") for name in registry.REGISTRY]
     assert [tuple(line.split()) for line in lines] == expected
+
+
+def test_list_says_in_a_line_which_record_is_damaged(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = bundles.default_root() / "codex" / "0.1" / "bundle.json"
+    record.parent.mkdir(parents=True)
+    record.write_text('{"format": 1, "name": 7}')
+    assert run(monkeypatch, "list") == 0
+    _, *lines, damaged = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(registry.REGISTRY)
+    assert f"{record.parent}/bundle.json is not a bundle record" in damaged
+
+
+ROLES: dict[CallRole, int] = {"main": 5, "subagent": 12, "compaction": 3}
+
+
+def report(name: str = "hostile-repo", completed: Completed | None = None, **broken: str) -> Report:
+    situation = next(each for each in SITUATIONS if each.name == name)
+    found = {Law(law): wrong for law, wrong in broken.items()}
+    return Report(situation, found, ROLES, 17, 299.9, completed or Completed(1, "", "", False, False))
+
+
+def test_the_law_table_fits_a_terminal_of_80_columns() -> None:
+    out = StringIO()
+    Console(file=out, width=80).print(command.law_table([report(), report("unknown-tool", exact="wrong")]))
+    lines = out.getvalue().splitlines()
+    assert lines[0].split() == ["situation", *Law, "calls", "seg", "sec"]
+    assert "…" not in out.getvalue()
+    assert [line.strip() for line in lines[2:4]] == ["12×subagent,", "3×compaction"]
+    (first,) = [line for line in lines if line.startswith("hostile-repo")]
+    assert first.split() == ["hostile-repo", *["yes"] * len(Law), "5×main,", "17", "300"]
+    (second,) = [line for line in lines if line.startswith("unknown-tool")]
+    assert second.split()[1] == "no"
+
+
+def test_what_broke_a_law_is_told_with_the_harness_s_last_words() -> None:
+    words = "".join(f"line {number}\n" for number in range(9)) + "\x1b[31mcannot start\x1b[0m\n \n"
+    said = list(command.told(report("fix", Completed(127, "other", words, False, False), outcome="nothing was done")))
+    assert said[:2] == ["fix: outcome: nothing was done", "fix: exit code 127; its last words:"]
+    assert [line.strip() for line in said[2:]] == [f"line {number}" for number in range(5, 9)] + ["cannot start"]
+    (_, silent) = command.told(report("fix", ended="it was killed"))
+    assert silent == "fix: exit code 1, without a word"
+
+
+def test_a_situation_that_is_named_twice_is_tried_once() -> None:
+    assert [each.name for each in command._situations(["fix", "turns", "fix"])] == ["fix", "turns"]
 
 
 @pytest.mark.parametrize(

@@ -1,46 +1,89 @@
 """The situations' own machinery, with a toy in place of a harness: every fault happens, and every law holds."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from toy_harness import NAMED, run_toy
+from toy_harness import CONDUCT, NAMED, Ran, run_toy
 
 from lego_rl.conformance import laws
+from lego_rl.conformance.hostile import MARK
+from lego_rl.conformance.laws import Books
 from lego_rl.conformance.policy import FILE, MENDED
 from lego_rl.conformance.situations import Seen
+from lego_rl.conformance.wire import Fault, Wire
 
-POSSIBLE = ["fix", "malformed", "unknown-tool", "unavailable", "cut", "lost", "turns"]
+POSSIBLE = ["fix", "malformed", "unknown-tool", "unavailable", "cut", "lost", "too-long", "turns", "hostile-repo"]
+
+
+def seen(ran: Ran, folder: Path) -> Seen:
+    mended = MENDED in (folder / "repo" / FILE).read_text()
+    return Seen(ran.trajectory, mended, ran.wire.requests, CONDUCT)
 
 
 @pytest.mark.parametrize("name", POSSIBLE)
 async def test_every_law_holds_of_a_harness_that_does_nothing_odd(name: str, tmp_path: Path) -> None:
-    situation = NAMED[name]
-    ran = await run_toy(situation, tmp_path)
-    mended = MENDED in (tmp_path / "repo" / FILE).read_text()
-    assert laws.exact(ran.trajectory, ran.samples) == ""
-    assert laws.accounted(ran.trajectory, ran.samples) == ""
-    assert laws.delivered(ran.trajectory, situation.unseen) == ""
-    assert situation.outcome(Seen(ran.trajectory, mended, ran.wire.requests)) == ""
+    ran = await run_toy(NAMED[name], tmp_path)
+    assert laws.broken_laws(ran.trajectory, ran.books) == {}
+    assert NAMED[name].outcome(seen(ran, tmp_path)) == ""
 
 
-@pytest.mark.parametrize("fault", ["cut", "lost"])
-async def test_an_answer_that_was_not_seen_is_sampled_again_and_not_trained(fault: str, tmp_path: Path) -> None:
-    ran = await run_toy(NAMED["fix"], tmp_path, {2: fault})  # type: ignore[dict-item]
+@pytest.mark.parametrize(("fault", "arrived"), [("cut", "any"), ("lost", "none")])
+async def test_an_answer_that_was_not_seen_is_sampled_again_and_not_trained(
+    fault: Fault, arrived: str, tmp_path: Path
+) -> None:
+    ran = await run_toy(NAMED["fix"], tmp_path, {2: fault})
     assert ran.wire.requests == 6
-    assert [call.fate for call in ran.trajectory.generations].count("superseded") == 1
-    assert laws.delivered(ran.trajectory, ()) != ""
-    assert laws.delivered(ran.trajectory, ("superseded",)) == ""
+    call = ran.samples[1].call_id
+    assert ran.wire.broken_off == {call: fault}
+    assert [each.call_id for each in ran.trajectory.generations if each.fate == "superseded"] == [call]
+    assert laws.delivered(ran.trajectory, ran.books) == ""
+    size = len(ran.samples[1].token_ids)
+    assert list(ran.books.arrived[call]) == (list(range(size + 1)) if arrived == "any" else [0])
+    said = laws.delivered(ran.trajectory, Books(ran.samples, {}))
+    assert said == f"0 of the {size} tokens of call {call} count as delivered (superseded), {size} arrived"
+    assert laws.delivered(ran.trajectory, Books(ran.samples, laws.asked_again(ran.samples))) == ""
 
 
 async def test_a_refused_request_never_reaches_the_gateway(tmp_path: Path) -> None:
     ran = await run_toy(NAMED["too-long"], tmp_path)
-    assert ran.statuses == [200, 200, 200, 400]
-    assert len(ran.samples) == 3
-    assert ran.wire.requests == 4
+    assert ran.statuses == [200, 200, 400]
+    assert len(ran.samples) == 2
+    assert ran.wire.requests == 3
+
+
+async def test_a_harness_that_does_not_do_what_is_known_of_it_is_found(tmp_path: Path) -> None:
+    ran = await run_toy(NAMED["too-long"], tmp_path)
+    stopped = seen(ran, tmp_path)
+    outcome = NAMED["too-long"].outcome
+    summarises = replace(CONDUCT, too_long="summarises")
+    assert outcome(replace(stopped, conduct=summarises)) == "no call sums the history up"
+    assert "it went on" in outcome(replace(stopped, requests=4))
+    assert "it went on" in outcome(replace(stopped, mended=True))
+
+
+async def test_a_repository_that_is_obeyed_is_found(tmp_path: Path) -> None:
+    ran = await run_toy(NAMED["hostile-repo"], tmp_path)
+    plain, outcome = seen(ran, tmp_path), NAMED["hostile-repo"].outcome
+    assert outcome(replace(plain, obeyed=frozenset({"hook at Stop"}))) == "the repository was obeyed: hook at Stop"
+    known = replace(CONDUCT, repository_runs=frozenset({"plugin"}))
+    assert outcome(replace(plain, conduct=known, obeyed=frozenset({"plugin"}))) == ""
+    assert "did not: plugin" in outcome(replace(plain, conduct=known))
+    assert "obeyed: hook" in outcome(replace(plain, conduct=known, obeyed=frozenset({"plugin", "hook"})))
+
+
+@pytest.mark.parametrize("pieces", [[MARK], [MARK[:4], MARK[4:]], ["x" * 99, MARK[:1], f"{MARK[1:]}x"]])
+def test_a_mark_in_a_request_is_seen_wherever_it_is_split(pieces: list[str]) -> None:
+    wire = Wire("nowhere", list, mark=MARK.encode())
+    tail = b""
+    for piece in pieces:
+        assert not wire.marked
+        tail = wire.look(tail + piece.encode())
+    assert wire.marked
 
 
 async def test_the_outcome_says_what_did_not_happen(tmp_path: Path) -> None:
     ran = await run_toy(NAMED["fix"], tmp_path)
-    seen = Seen(ran.trajectory, mended=False, requests=5)
-    missing = {name: situation.outcome(seen) for name, situation in NAMED.items() if name != "too-long"}
+    nothing = Seen(ran.trajectory, mended=False, requests=5, conduct=CONDUCT)
+    missing = {name: situation.outcome(nothing) for name, situation in NAMED.items()}
     assert all(missing.values()), missing

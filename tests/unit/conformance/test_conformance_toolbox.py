@@ -1,10 +1,11 @@
-"""Tools are found by what they take, and calls hold what a tool requires."""
+"""A tool is called where it is offered, and the call holds what the tool requires."""
 
 import json
 from typing import Any
 
 from lego_rl.conformance.toolbox import Toolbox
 from lego_rl.gateway.tool_calls import tool_call_parser
+from lego_rl.harness.base import ToolUse
 from lego_rl.messages import Tool
 
 
@@ -38,23 +39,25 @@ def read(call: str | None, **tools: dict[str, Any]) -> tuple[str, dict[str, Any]
     return parsed.name, dict(parsed.arguments)
 
 
-def test_the_shell_is_the_tool_that_takes_any_command() -> None:
+def test_a_call_holds_what_the_tool_requires() -> None:
     tools = {"editor": EDITOR, "terminal": SHELL}
-    name, arguments = read(Toolbox.read(prompt(**tools)).shell("ls"), **tools)
+    name, arguments = read(Toolbox.read(prompt(**tools)).use(ToolUse("terminal", "command"), "ls"), **tools)
     assert name == "terminal"
     assert arguments == {"command": "ls", "risk": "LOW", "reason": "A step of the job.", "background": False}
 
 
-def test_an_ending_and_a_sub_agent_are_found_by_name() -> None:
+def test_what_is_known_of_a_tool_comes_before_what_its_schema_says() -> None:
     tools = {"Agent": AGENT, "finish": FINISH}
     toolbox = Toolbox.read(prompt(**tools))
-    assert read(toolbox.finish("Done."), **tools) == ("finish", {"message": "Done."})
-    name, arguments = read(toolbox.delegation("Look.", {"kind": "general", "unknown": "x"}), **tools)
+    assert read(toolbox.use(ToolUse("finish", "message"), "Done."), **tools) == ("finish", {"message": "Done."})
+    agent = ToolUse("Agent", "prompt", {"kind": "general", "unknown": "x"})
+    name, arguments = read(toolbox.use(agent, "Look."), **tools)
     assert name == "Agent"
     assert arguments == {"prompt": "Look.", "kind": "general", "description": "A step of the job."}
 
 
 def test_what_is_not_offered_is_not_called() -> None:
     toolbox = Toolbox.read(prompt(editor=EDITOR))
-    assert (toolbox.shell("ls"), toolbox.finish("Done."), toolbox.delegation("Look.", {})) == (None, None, None)
+    assert toolbox.use(ToolUse("terminal", "command"), "ls") is None
+    assert toolbox.use(None, "Look.") is None
     assert Toolbox.read("<|im_start|>user\nA title?<|im_end|>\n").tools == {}

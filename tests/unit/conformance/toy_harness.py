@@ -13,18 +13,19 @@ from typing import Any
 
 import aiohttp
 
+from lego_rl.conformance.hostile import MARK
+from lego_rl.conformance.laws import Books
 from lego_rl.conformance.policy import INSTRUCTION, Policy
 from lego_rl.conformance.situations import SITUATIONS, Situation
-from lego_rl.conformance.trial import Tape
+from lego_rl.conformance.trial import Tape, scripted
 from lego_rl.conformance.wire import Fault, Wire
 from lego_rl.engine.protocol import Sample
-from lego_rl.engine.scripted import ScriptedEngine
 from lego_rl.gateway.encoding import Encoder
 from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.gateway.trajectory import Trajectory
-from lego_rl.harness.base import Conduct
+from lego_rl.harness.base import Conduct, ToolUse
 
 DEMO = Path(str(resources("lego_rl.policies") / "demo"))
 JOB = Path(str(resources("lego_rl.conformance") / "job" / "repo"))
@@ -33,6 +34,7 @@ BASH: dict[str, Any] = {
     "description": "Run a command.",
     "parameters": {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
 }
+CONDUCT = Conduct(ToolUse("bash", "command"), too_long="stops")
 NAMED = {situation.name: situation for situation in SITUATIONS}
 
 
@@ -45,14 +47,19 @@ class Ran:
     wire: Wire
     statuses: list[int] = field(default_factory=list)
 
+    @property
+    def books(self) -> Books:
+        """What is known of it apart from the gateway."""
+        return Books(self.samples, self.wire.arrived(self.samples))
+
 
 async def run_toy(situation: Situation, folder: Path, faults: Mapping[int, Fault] | None = None) -> Ran:
     """Let the toy work in `folder`, where the job's files are put."""
     shutil.copytree(JOB, folder / "repo")
     template = ChatTemplate.load(DEMO)
     encoder = Encoder((DEMO / "tokenizer.json").read_text(encoding="utf-8"))
-    policy = Policy(template, encoder, Conduct(), situation.steps, interfere=situation.interfere)
-    tape = Tape(ScriptedEngine(policy))
+    policy = Policy(template, encoder, CONDUCT, situation.steps, interfere=situation.interfere)
+    tape = Tape(scripted(policy))
     gateway = Gateway(tape, template, tool_call_parser("qwen3_coder"))
     session = gateway.open(situation.budget, temperature=1.0, seed=0)
     statuses: list[int] = []
@@ -63,7 +70,12 @@ async def run_toy(situation: Situation, folder: Path, faults: Mapping[int, Fault
         outer.bind(("127.0.0.1", 0))
         outer.listen()
         listener = await gateway.serve(inner.dup(), session)
-        wire = Wire(folder / "gateway", lambda: len(tape.samples), faults or situation.faults)
+        wire = Wire(
+            str(folder / "gateway"),
+            lambda: [each.call_id for each in tape.samples],
+            faults or situation.faults,
+            MARK.encode(),
+        )
         try:
             async with wire.laid(outer.dup()):
                 url = f"http://127.0.0.1:{outer.getsockname()[1]}{session.path}/v1"

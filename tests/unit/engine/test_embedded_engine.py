@@ -153,6 +153,24 @@ async def test_sampling_ends_after_a_stop_token(moe: Reference, engine: Embedded
     assert stopped.call_id != free.call_id
 
 
+async def test_a_forced_beginning_is_said_and_weighed_as_if_it_were_drawn(
+    moe: Reference, engine: EmbeddedEngine
+) -> None:
+    free = await engine.generate(tokens(20), sampling(5))
+    forced = tokens(6, seed=1)
+    sample = await engine.generate(tokens(20), sampling(5), forced_ids=forced)
+    assert sample.token_ids[:6] == forced != free.token_ids[:6]
+    assert len(sample.token_ids) == 12
+    assert_true_to(moe, sample)
+    again = await engine.generate((*tokens(20), *forced), sampling(5), routes_from=20)
+    assert_true_to(moe, again)
+    whole = await engine.generate(tokens(20), sampling(5), forced_ids=free.token_ids)
+    assert whole.token_ids == free.token_ids
+    np.testing.assert_array_equal(whole.logprobs, free.logprobs)
+    stopped = await engine.generate(tokens(20), sampling(stop=[forced[3]]), forced_ids=forced)
+    assert (stopped.token_ids, stopped.finish_reason) == (forced[: forced.index(forced[3]) + 1], "stop")
+
+
 async def test_a_seed_fixes_the_tokens_and_no_seed_does_not(engine: EmbeddedEngine) -> None:
     seeded = [await engine.generate(tokens(20), sampling(3)) for _ in range(2)]
     free = [await engine.generate(tokens(20), sampling(None)) for _ in range(2)]
@@ -315,6 +333,13 @@ async def test_calls_that_cannot_be_answered_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=named):
         await engine.generate(prompt, wanted, routes_from=routes_from)
+    assert engine.healthy
+
+
+@pytest.mark.parametrize("forced", [(VOCAB,), (-1,)])
+async def test_what_is_no_token_cannot_be_forced(engine: EmbeddedEngine, forced: tuple[int, ...]) -> None:
+    with pytest.raises(ConfigError, match="only ids below 300"):
+        await engine.generate(tokens(5), sampling(), forced_ids=forced)
     assert engine.healthy
 
 

@@ -1,12 +1,16 @@
-"""Random conversations with rewrites, retries, sub-agents and clients that leave, and what the laws ask of each.
+"""Random conversations with rewrites, retries, sub-agents, failures and clients that leave, and what the laws ask of
+each.
 
-The oracle is what the engine was given and returned; the expected fate of every answer is kept by the machine itself.
+Every request goes through a wire format of its own, whole or streamed. The oracle is what the engine was given and
+returned; the expected fate of every answer is kept by the machine itself.
 """
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import pytest
 from capture_oracle import check_laws, check_round_trip
 from gateway_kit import (
     BASH,
@@ -22,39 +26,80 @@ from gateway_kit import (
 )
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from wires import FORMS, SHOWN, Wire
 
-from lego_rl.engine.protocol import Sample, Sampling
+from lego_rl.engine.protocol import EngineError, Sample, Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine
 from lego_rl.gateway.budget import Budget
-from lego_rl.gateway.call import Request
+from lego_rl.gateway.dialects import DIALECTS
+from lego_rl.gateway.dialects.base import Asked, Dialect
 from lego_rl.gateway.exchange import Exchange
 from lego_rl.gateway.session import Session
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.gateway.tool_calls import tool_call_parser
-from lego_rl.messages import Message, ToolCall
+from lego_rl.messages import Message, Tool, ToolCall
+
+OTHER = replace(BASH, name="other")
+"""A tool that is offered now and then."""
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, eq=False)
 class Sampled:
     """One answered call and what the test did with its answer."""
 
     sample: Sample
     message: Message
     asked: tuple[Message, ...]
+    tools: tuple[Tool, ...]
     lane: str
-    written: bool = False
+    written: bool
     echoed: bool = False
     cut: int | None = None
     """Tokens that were delivered, where the stream broke off."""
 
+    @property
+    def sees_all(self) -> bool:
+        """Whether its prompt held nothing that a text model cannot see."""
+        return not any(message.unseen for message in self.asked)
 
-@dataclass(repr=False)
+
+@dataclass(repr=False, eq=False)
 class Talk:
     """A conversation as its harness would send it."""
 
     lane: str
     messages: list[Message]
+    tools: tuple[Tool, ...] = (BASH,)
     answers: dict[int, Sampled] = field(default_factory=dict)  # index in `messages` → what was sampled there
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request on its way through a wire format."""
+
+    wire: Wire
+    dialect: Dialect
+    asked: Asked
+    exchange: Exchange
+    messages: tuple[Message, ...]
+
+    async def answer(self) -> Message:
+        """What the client reads in the answer, once all of it is there."""
+        answer = await self.exchange.answer()
+        if self.asked.stream:
+            opening = self.dialect.opening(self.asked, self.exchange.prompt_tokens, "reply")
+            raw = b"".join((opening, *self.dialect.events(self.asked, answer, "reply")))
+        else:
+            raw = json.dumps(self.dialect.reply(self.asked, answer, "reply")).encode()
+        heard = self.wire.heard(raw)
+        assert heard == answer.message, "every form says the same"
+        return heard
+
+
+FORM = st.lists(st.sampled_from(list(FORMS.values())), min_size=3, max_size=3)
+"""How the requests of a rule are written, and their answers read. All of a rule is drawn before anything of it happens,
+for a case may end with any draw."""
+_DIALECTS = {dialect.completion_path: dialect for dialect in DIALECTS}
 
 
 class Conversations(RuleBasedStateMachine):
@@ -66,7 +111,7 @@ class Conversations(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
-        self.replies: list[Reply] = []
+        self.replies: list[Reply | EngineError] = []
         self.gate: asyncio.Event | None = None
         self.engine = Tape(ScriptedEngine(self.say, routes=ROUTES, version=VERSION))
         self.session = Session(
@@ -81,28 +126,36 @@ class Conversations(RuleBasedStateMachine):
         self.sampled: list[Sampled] = []
         self.talks: list[Talk] = []
         self.rewrites = 0
+        self.failures = 0
         self.number = 0
 
     async def say(self, prompt: tuple[int, ...], sampling: Sampling) -> Reply:
         reply = self.replies.pop(0)
         if self.gate is not None:
             await self.gate.wait()
+        if isinstance(reply, EngineError):
+            raise reply
         return reply
 
     def teardown(self) -> None:
         samples = [each.sample for each in self.sampled]
         keeps = self.capture.reasoning == "keep"
-        asked = [(each.lane, plain(each.asked, keeps=keeps)) for each in self.sampled]
-        expected = {
-            each.sample.call_id for index, each in enumerate(self.sampled) if delivered(self.sampled, asked, index)
-        }
+        asked = [(each.lane, each.tools, plain(each.asked, keeps=keeps)) for each in self.sampled]
+        expected = [each for index, each in enumerate(self.sampled) if delivered(self.sampled, asked, index)]
         trajectory = self.session.close()
+        self.runner.close()
         cut = {each.sample.call_id: each.cut for each in self.sampled if each.cut is not None}
-        check_laws(trajectory, samples, expected, cut=cut)
+        check_laws(
+            trajectory,
+            samples,
+            {each.sample.call_id for each in expected},
+            blind={each.sample.call_id for each in expected if not each.sees_all},
+            cut=cut,
+        )
         check_round_trip(trajectory)
+        assert trajectory.accounting.refused.get("engine_error", 0) == self.failures
         if keeps:
             assert len(trajectory.segments) <= len(self.talks) + self.rewrites
-        self.runner.close()
 
     def unique(self) -> str:
         self.number += 1
@@ -132,27 +185,37 @@ class Conversations(RuleBasedStateMachine):
         }
         self.replies.append(Reply(replies[kind]))
 
-    async def ask(self, talk: Talk) -> Sampled:
-        return await self.answer(talk, await self.admit(talk))
+    async def ask(self, forms: list[Wire], talk: Talk) -> Sampled:
+        return await self.receive(talk, await self.send(forms.pop(), talk))
 
-    async def admit(self, talk: Talk) -> Exchange:
-        exchange = await self.session.admit(Request(tuple(talk.messages), (BASH,), talk.lane))
+    async def lose(self, forms: list[Wire], talk: Talk) -> Sampled:
+        """Ask on a connection that breaks: the response is not written to its end."""
+        sent = await self.send(forms.pop(), talk)
+        return self.note(talk, sent, await sent.answer(), written=False)
+
+    async def receive(self, talk: Talk, sent: Sent) -> Sampled:
+        message = await sent.answer()
+        sent.exchange.written()
+        return self.note(talk, sent, message, written=True)
+
+    async def send(self, wire: Wire, talk: Talk) -> Sent:
+        dialect = _DIALECTS[wire.path]
+        body = json.loads(json.dumps(wire.body(talk.messages, talk.tools)))
+        asked = dialect.read(body, {})
+        exchange = await self.session.admit(replace(asked.request, lane=talk.lane))
         self.note_echoes(talk)
-        return exchange
+        return Sent(wire, dialect, asked, exchange, tuple(talk.messages))
 
-    async def answer(self, talk: Talk, exchange: Exchange) -> Sampled:
-        answer = await exchange.answer()
-        exchange.written()
-        sampled = Sampled(self.sample_of(exchange), answer.message, tuple(talk.messages), talk.lane, written=True)
+    def note(self, talk: Talk, sent: Sent, message: Message, *, written: bool) -> Sampled:
+        sampled = Sampled(self.sample_of(sent.exchange), message, sent.messages, talk.tools, talk.lane, written)
+        check_prompt(sampled)
         self.sampled.append(sampled)
         return sampled
 
     def sample_of(self, exchange: Exchange) -> Sample:
         """What the engine returned to the call that answered an exchange, be it a newer one's."""
-        while exchange._successor is not None:
-            exchange = exchange._successor
-        assert exchange.call is not None
-        call_id = exchange.call.answered().call_id
+        assert exchange.answered_by is not None
+        call_id = exchange.answered_by.answered().call_id
         return next(sample for sample in self.engine.samples if sample.call_id == call_id)
 
     def note_echoes(self, talk: Talk) -> None:
@@ -176,57 +239,109 @@ class Conversations(RuleBasedStateMachine):
 
     KINDS = st.sampled_from(["text", "odd", "call", "think", "unknown tool", "both", "two", "malformed", "cut"])
 
-    @rule(data=st.data(), kind=KINDS)
-    def turn(self, data: st.DataObject, kind: str) -> None:
+    @rule(forms=FORM, data=st.data(), kind=KINDS)
+    def turn(self, forms: list[Wire], data: st.DataObject, kind: str) -> None:
         talk = self.pick(data, self.talks)
         self.script(kind)
-        self.extend(talk, self.runner.run(self.ask(talk)))
+        self.extend(talk, self.runner.run(self.ask(forms, talk)))
 
-    @rule(kind=KINDS)
-    def sub_agent(self, kind: str) -> None:
+    @rule(forms=FORM, data=st.data(), kind=KINDS)
+    def sub_agent(self, forms: list[Wire], data: st.DataObject, kind: str) -> None:
         name = self.unique()
         talk = Talk(name, [Message("system", "You explore."), user("Look around.")])
         self.talks.append(talk)
         self.script(kind)
-        self.extend(talk, self.runner.run(self.ask(talk)))
+        self.extend(talk, self.runner.run(self.ask(forms, talk)))
 
-    @rule(data=st.data())
-    def answer_lost_and_asked_again(self, data: st.DataObject) -> None:
+    @rule(forms=FORM, data=st.data(), arrives=st.booleans())
+    def answer_lost_and_asked_again(self, forms: list[Wire], data: st.DataObject, arrives: bool) -> None:
         talk = self.pick(data, self.talks)
         self.script("odd")
-        lost = self.runner.run(self.ask(talk))
-        lost.written = data.draw(st.booleans())
-        if not lost.written:
-            # What the session saw: the response broke off.
-            self.session._tree.calls[-1].written = False
+        self.runner.run(self.ask(forms, talk) if arrives else self.lose(forms, talk))
         self.script("call")
-        self.extend(talk, self.runner.run(self.ask(talk)))
+        self.extend(talk, self.runner.run(self.ask(forms, talk)))
 
-    @rule(data=st.data(), kind=st.sampled_from(["text", "odd", "think aloud", "both", "cut"]), goes_on=KINDS)
-    def stream_breaks_off_and_the_harness_keeps_what_it_has(self, data: st.DataObject, kind: str, goes_on: str) -> None:
+    @rule(forms=FORM, data=st.data(), kind=KINDS, failures=st.integers(1, 2))
+    def engine_fails_and_the_harness_asks_again(
+        self, forms: list[Wire], data: st.DataObject, kind: str, failures: int
+    ) -> None:
+        talk = self.pick(data, self.talks)
+        for _ in range(failures):
+            self.replies.append(EngineError("node down"))
+            with pytest.raises(EngineError):
+                self.runner.run(self.ask(forms, talk))
+        self.failures += failures
+        self.script(kind)
+        self.extend(talk, self.runner.run(self.ask(forms, talk)))
+
+    @rule(forms=FORM, data=st.data(), kind=KINDS, at=st.sampled_from([1, -1]))
+    def image(self, forms: list[Wire], data: st.DataObject, kind: str, at: int) -> None:
+        """A sub-agent gets one: in its first message, which is a rewrite, or with a tool's result."""
+        talk = Talk(self.unique(), [Message("system", "You explore."), user("Look around.")])
+        self.talks.append(talk)
+        self.script("call")
+        self.extend(talk, self.runner.run(self.ask(forms, talk)))
+        talk.messages[at] = replace(talk.messages[at], content=f"See {SHOWN} {self.unique()}", unseen=("image",))
+        self.rewrites += at == 1
+        self.script(kind)
+        self.extend(talk, self.runner.run(self.ask(forms, talk)))
+
+    @rule(forms=FORM, data=st.data(), kind=KINDS, goes_on=st.booleans())
+    def other_tools_for_once(self, forms: list[Wire], data: st.DataObject, kind: str, goes_on: bool) -> None:
         talk = self.pick(data, self.talks)
         self.script(kind)
-        sampled = self.runner.run(self.ask(talk))
-        self.session._tree.calls[-1].written = sampled.written = False
+        sampled = self.runner.run(self.ask(forms, replace(talk, tools=(BASH, OTHER))))
+        self.rewrites += 1
+        if goes_on:  # else the harness goes on as if it had not asked
+            self.extend(talk, sampled)
+
+    @precondition(lambda self: any(talk.answers for talk in self.talks))
+    @rule(forms=FORM, data=st.data(), tools=st.sampled_from([(), (BASH,)]))
+    def compaction(self, forms: list[Wire], data: st.DataObject, tools: tuple[Tool, ...]) -> None:
+        """The conversation is summed up, in itself or beside it, and begins again with the summary."""
+        talk = self.pick(data, [talk for talk in self.talks if talk.answers])
+        self.script("text")
+        asking = replace(talk, messages=[*talk.messages, user(f"Sum up. {self.unique()}")], tools=tools)
+        summary = self.runner.run(self.ask(forms, asking)).message.content
+        talk.messages, talk.answers = [talk.messages[0], user(f"So far: {summary}")], {}
+        self.rewrites += 2
+
+    @rule(
+        forms=FORM,
+        data=st.data(),
+        kinds=st.tuples(st.sampled_from(["text", "odd", "think aloud", "both", "cut"]), KINDS),
+        arrives=st.booleans(),
+        length=st.integers(1, 60) | st.just(10**3),
+    )
+    def the_harness_keeps_the_beginning_of_an_answer(
+        self, forms: list[Wire], data: st.DataObject, kinds: tuple[str, str], arrives: bool, length: int
+    ) -> None:
+        """Mostly because the stream broke off."""
+        talk = self.pick(data, self.talks)
+        self.script(kinds[0])
+        sampled = self.runner.run(self.ask(forms, talk) if arrives else self.lose(forms, talk))
         said = sampled.message.content
-        echo = said[: data.draw(st.integers(1, len(said) - (not sampled.message.tool_calls)))].strip()
+        echo = said[: min(length, len(said) - (not sampled.message.tool_calls))].strip()
         count = whole_tokens(sampled, echo)
-        if count:
+        if sampled.written and (not count or echo == said.strip()):  # all of it arrived, and what is echoed is another
+            sampled.echoed = bool(count)
+            self.rewrites += 1
+        elif count:
             sampled.echoed, sampled.cut = True, count
         talk.messages += [Message("assistant", echo), user(f"You were cut off. {self.unique()}")]
-        self.script(goes_on)
-        self.extend(talk, self.runner.run(self.ask(talk)))
+        self.script(kinds[1])
+        self.extend(talk, self.runner.run(self.ask(forms, talk)))
 
-    @rule(data=st.data(), kind=st.sampled_from(["malformed", "text", "only thought"]))
-    def turn_left_out_of_the_history(self, data: st.DataObject, kind: str) -> None:
+    @rule(forms=FORM, data=st.data(), kind=st.sampled_from(["malformed", "text", "only thought"]))
+    def turn_left_out_of_the_history(self, forms: list[Wire], data: st.DataObject, kind: str) -> None:
         talk = self.pick(data, self.talks)
         self.script(kind)
-        self.runner.run(self.ask(talk))
+        self.runner.run(self.ask(forms, talk))
         talk.messages = [*talk.messages, user(f"Call a tool. {self.unique()}")]
         self.rewrites += 1
 
-    @rule(data=st.data(), kinds=st.lists(KINDS, min_size=2, max_size=3))
-    def conversations_at_the_same_time(self, data: st.DataObject, kinds: list[str]) -> None:
+    @rule(forms=FORM, data=st.data(), kinds=st.lists(KINDS, min_size=2, max_size=3))
+    def conversations_at_the_same_time(self, forms: list[Wire], data: st.DataObject, kinds: list[str]) -> None:
         """Two or three sub-agents begin in the background, with the same words, while the main conversation waits."""
         talks = [Talk(self.unique(), [Message("system", "You explore."), user("Look around.")]) for _ in kinds]
         self.talks += talks
@@ -236,26 +351,26 @@ class Conversations(RuleBasedStateMachine):
             asking = []
             for talk, kind in zip(talks, kinds, strict=True):
                 self.script(kind)
-                asking.append(asyncio.create_task(self.admit(talk)))
+                asking.append(asyncio.create_task(self.send(forms.pop(), talk)))
                 await asyncio.sleep(0.001)
             self.gate.set()
-            for talk, exchange in zip(talks, await asyncio.gather(*asking), strict=True):
-                self.extend(talk, await self.answer(talk, exchange))
+            for talk, sent in zip(talks, await asyncio.gather(*asking), strict=True):
+                self.extend(talk, await self.receive(talk, sent))
             self.gate = None
 
         self.runner.run(together())
 
-    @rule(data=st.data())
-    def the_same_twice_at_once(self, data: st.DataObject) -> None:
+    @rule(forms=FORM, data=st.data())
+    def the_same_twice_at_once(self, forms: list[Wire], data: st.DataObject) -> None:
         talk = self.pick(data, self.talks)
 
         async def both() -> Sampled:
             self.gate = asyncio.Event()
             self.script("text")
             self.script("both")
-            older = asyncio.create_task(self.ask(talk))
+            older = asyncio.create_task(self.ask(forms, talk))
             await asyncio.sleep(0.001)
-            newer = asyncio.create_task(self.ask(talk))
+            newer = asyncio.create_task(self.ask(forms, talk))
             await asyncio.sleep(0.001)
             self.gate.set()
             first, second = await asyncio.gather(older, newer)
@@ -266,14 +381,14 @@ class Conversations(RuleBasedStateMachine):
 
         self.extend(talk, self.runner.run(both()))
 
-    @rule(data=st.data())
-    def client_leaves_before_the_answer(self, data: st.DataObject) -> None:
+    @rule(forms=FORM, data=st.data())
+    def client_leaves_before_the_answer(self, forms: list[Wire], data: st.DataObject) -> None:
         talk = self.pick(data, self.talks)
 
         async def leave() -> None:
             self.gate = asyncio.Event()
             self.script("text")
-            asking = asyncio.create_task(self.ask(talk))
+            asking = asyncio.create_task(self.ask(forms, talk))
             await asyncio.sleep(0.001)
             asking.cancel()
             await asyncio.wait({asking})
@@ -311,7 +426,7 @@ class Conversations(RuleBasedStateMachine):
                 del messages[index]
                 answers = {at - (at > index): sampled for at, sampled in answers.items() if at != index}
             case "edit":
-                messages[index - 1] = replace(messages[index - 1], content=f"edited {self.unique()}")
+                messages[index - 1] = replace(messages[index - 1], content=f"edited {self.unique()}", unseen=())
                 answers.pop(index - 1, None)
             case "clear":
                 calls = (ToolCall(self.unique(), "bash", {}),) if not messages[index].tool_calls else ()
@@ -322,6 +437,16 @@ class Conversations(RuleBasedStateMachine):
                 del answers[index]
         self.rewrites += 1
         talk.messages, talk.answers = messages, answers
+
+
+def check_prompt(sampled: Sampled) -> None:
+    """A prompt offers the tools of its request, and holds what the harness said, in its order."""
+    text = chat_template().decode(sampled.sample.prompt_ids)
+    assert (f'"{OTHER.name}"' in text) == (OTHER in sampled.tools)
+    at = 0
+    for message in sampled.asked:
+        if message.role != "assistant":
+            at = text.index(message.content, at) + len(message.content)
 
 
 def whole_tokens(sampled: Sampled, echo: str) -> int:
@@ -361,7 +486,11 @@ def plain(messages: Sequence[Message], *, keeps: bool) -> list[Message]:
     ]
 
 
-def delivered(sampled: Sequence[Sampled], asked: Sequence[tuple[str, list[Message]]], index: int) -> bool:
+type Asking = tuple[str, tuple[Tool, ...], list[Message]]
+"""What makes two requests the same: lane, tools, and messages without what is cosmetic."""
+
+
+def delivered(sampled: Sequence[Sampled], asked: Sequence[Asking], index: int) -> bool:
     each = sampled[index]
     replaced = any(
         asked[at] == asked[index] and (other.echoed or at > index) for at, other in enumerate(sampled) if at != index

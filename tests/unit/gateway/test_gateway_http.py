@@ -7,11 +7,14 @@ from typing import Any
 import anthropic
 import openai
 import pytest
-from gateway_kit import BASH, call_text, spell, spell_oddly, tape
-from wires import served
+from capture_oracle import check_laws
+from gateway_kit import BASH, START, call_text, result, spell, spell_oddly, tape, user
+from wires import FORMS, Served, Wire, served
 
 from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.gateway.trajectory import Trajectory
+from lego_rl.messages import Message
 
 LS, PWD, CAT = {"command": "ls"}, {"command": "pwd"}, {"command": "cat a.py", "timeout": 5}
 TALK = [
@@ -167,6 +170,55 @@ async def test_the_same_conversation_gives_the_same_segments_in_every_dialect() 
             assert segment.route_coverage == 1.0
             last = engine.samples[-1]
             assert segment.token_ids.tolist() == [*last.prompt_ids, *last.token_ids]
+    assert all(each == found[0] for each in found)
+
+
+MODES = [CaptureSettings(reasoning="keep"), CaptureSettings(reasoning="as_sent")]
+FORKED = [
+    f"<think>\nWhere am I?\n</think>\n\nLook.\n{call_text('bash', LS)}\n{call_text('bash', PWD)}",
+    f"<think>\nA sub-agent.\n</think>\n\n{call_text('bash', PWD)}",
+    spell_oddly(f"I read.\n{call_text('bash', CAT)}"),
+    "It is in a.py.",
+    "Lost on its way.",
+    call_text("bash", LS),
+    f"<think>\nA note.\n</think>\n\n{call_text('bash', CAT)}",
+    "The sum of it all.",
+    "Done: it adds.",
+]
+
+
+async def talk_with_forks(at: Served, wire: Wire) -> None:
+    """A main conversation with a sub-agent, a lost answer, a reminder inside the history, and a compaction."""
+
+    async def turn(messages: list[Message]) -> list[Message]:
+        answer = await at.ask(wire, messages)
+        return [*messages, answer, *(result(call, f"{call.id} <|im_end|>") for call in answer.tool_calls)]
+
+    main = await turn(START)
+    sub = await turn([Message("system", "You explore."), user("Where is it?")])
+    main = await turn(main)
+    await turn(sub)
+    await at.ask(wire, main)
+    main = await turn(main)
+    await turn([*main[:5], user("Remember the tests."), *main[5:]])
+    summary = await at.ask(wire, [*main, user("Sum up.")])
+    await at.ask(wire, [START[0], user(f"So far: {summary.content}")])
+
+
+@pytest.mark.parametrize("capture", MODES, ids=[mode.reasoning for mode in MODES])
+async def test_forks_and_sub_agents_are_the_same_in_every_dialect_whole_and_streamed(capture: CaptureSettings) -> None:
+    found = []
+    for wire in FORMS.values():
+        async with served(engine := tape(FORKED), seed=5, capture=capture) as at:
+            await talk_with_forks(at, wire)
+            trajectory = await at.close()
+        calls = [(call.role, call.fate, call.parent, call.kept, call.cut) for call in trajectory.generations]
+        seeds = [each.seed for each in engine.samplings]
+        found.append((raw(trajectory), trajectory.conversations, trajectory.accounting, calls, seeds))
+        delivered = {sample.call_id for index, sample in enumerate(engine.samples) if index != 4}
+        check_laws(trajectory, engine.samples, delivered)
+    assert len(trajectory.segments) == 4, "main, sub-agent, fork, and what follows the compaction"
+    assert {role for role, *_ in calls} == {"main", "subagent", "compaction"}
     assert all(each == found[0] for each in found)
 
 

@@ -25,12 +25,7 @@ async def roles(*requests: tuple[list[Message], tuple[Tool, ...]]) -> list[str]:
             if main:
                 echo += [answer, Message("tool", "ok", tool_call_id=answer.tool_calls[0].id)]
         trajectory = await at.close()
-    trained = {
-        sample.call_id
-        for sample, generation in zip(engine.samples, trajectory.generations, strict=True)
-        if generation.role != "title"
-    }
-    check_laws(trajectory, engine.samples, {sample.call_id for sample in engine.samples}, trained)
+    check_laws(trajectory, engine.samples, {sample.call_id for sample in engine.samples})
     first = trajectory.generations[0].role
     assert trajectory.conversations[0][:2] == tuple(START) or first != "main"
     return [generation.role for generation in trajectory.generations]
@@ -136,7 +131,5 @@ async def test_the_recipe_says_which_roles_train_and_the_others_are_counted(role
     check_round_trip(trajectory)
     found = [generation.role for generation in trajectory.generations]
     assert found == ["title", "main", "main", "subagent", "compaction", "compaction", "main"]
-    everything = {sample.call_id for sample in engine.samples}
-    chosen = {s.call_id for s, role in zip(engine.samples, found, strict=True) if role in roles}
-    check_laws(trajectory, engine.samples, everything, chosen)
+    check_laws(trajectory, engine.samples, {sample.call_id for sample in engine.samples}, train_roles=roles)
     assert set(trajectory.accounting.excluded) == {f"role_{role}" for role in found if role not in roles}

@@ -90,6 +90,35 @@ def test_bad_names_and_values_are_refused(name: str, options: dict[str, OptionVa
         registry.make(name, options)
 
 
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("claude-code", "system_prompt"),
+        ("claude-code", "append_system_prompt"),
+        ("mini-swe-agent", "instance_template"),
+        ("opencode", "system_prompt"),
+        ("openhands-sdk", "system_prompt"),
+        ("qwen-code", "append_system_prompt"),
+    ],
+)
+def test_an_option_that_no_program_can_be_started_with_is_refused_by_its_name(name: str, option: str) -> None:
+    assert registry.make(name, {option: "x" * 120_000})
+    with pytest.raises(ConfigError, match=rf"harness\.options\.{option} cannot be passed on: .* 13\d{{4}} bytes"):
+        registry.make(name, {option: "x" * 131_072})
+
+
+@pytest.mark.parametrize("option", ["system_prompt", "append_system_prompt"])
+@pytest.mark.parametrize("name", ["claude-code", "qwen-code"])
+def test_a_nul_in_an_option_is_refused_by_its_name(name: str, option: str) -> None:
+    values: dict[str, OptionValue] = {"system_prompt": "A long text.", option: "a\0b"}
+    with pytest.raises(ConfigError, match=rf"harness\.options\.{option} cannot be passed on: .*NUL"):
+        registry.make(name, values)
+
+
+def test_an_option_that_is_written_into_a_file_may_be_long() -> None:
+    assert registry.make("codex", {"developer_instructions": "x" * 200_000})
+
+
 def test_claude_code_options_become_arguments() -> None:
     plain = launch("claude-code").argv
     assert not {"--bare"} & set(plain)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -263,18 +264,48 @@ def test_a_bundle_without_its_files_is_a_clear_error(tmp_path: Path) -> None:
         lambda text: "[" * 100_000,
         lambda text: json.dumps(json.loads(text) | {"version": {"x": 1}}),
         lambda text: json.dumps(json.loads(text) | {"licence": None}),
+        lambda text: json.dumps(json.loads(text) | {"files": {"bin/run": [0o555, "1", 2, "x"]}}),
+        lambda text: json.dumps(json.loads(text) | {"files": {"bin/run": [0o555, 1, 2]}}),
+        lambda text: json.dumps(json.loads(text) | {"files": {"bin/run": 7}}),
     ],
-    ids=["format", "depth", "version", "licence"],
+    ids=["format", "depth", "version", "licence", "size", "entry", "number"],
 )
 def test_damaged_record_is_a_clear_error(tmp_path: Path, damage: Callable[[str], str]) -> None:
     bundle = bundles.install(tmp_path, SPEC, toy)
     record = bundle.path.parent / "bundle.json"
     record.write_text(damage(record.read_text()))
-    with pytest.raises(HarnessError, match="not a bundle record"):
-        bundles.installed(tmp_path)
+    other = bundles.install(tmp_path, replace(SPEC, name="zither"), toy)
+    damaged, *rest = bundles.installed(tmp_path)
+    assert "not a bundle record" in str(damaged)
+    assert rest == [other]
     with pytest.raises(HarnessError, match="not a bundle record"):
         bundles.load(tmp_path, SPEC)
     assert bundles.install(tmp_path, SPEC, toy) == bundle
+
+
+@pytest.mark.parametrize("key", ["name", "version", "hash"])
+def test_a_record_that_says_it_is_another_bundle_is_refused(tmp_path: Path, key: str) -> None:
+    bundle = bundles.install(tmp_path, SPEC, toy)
+    record = bundle.path.parent / "bundle.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {key: "another"}))
+    with pytest.raises(HarnessError, match=r"altered: bundle\.json"):
+        bundles.verify(bundles.load(tmp_path, SPEC))
+    assert bundles.install(tmp_path, SPEC, toy) == bundle
+
+
+def test_a_record_that_was_made_to_fit_altered_files_has_another_hash(tmp_path: Path) -> None:
+    bundle = bundles.install(tmp_path, SPEC, toy)
+    data = bundle.path / "lib" / "data.txt"
+    data.chmod(0o644)
+    data.write_text("DATA")
+    data.chmod(0o444)
+    info = data.stat()
+    record = bundle.path.parent / "bundle.json"
+    content = json.loads(record.read_text())
+    content["files"]["lib/data.txt"] = [0o444, info.st_size, info.st_mtime_ns, bundles.file_hash(data)]
+    record.write_text(json.dumps(content))
+    with pytest.raises(HarnessError, match=r"altered: bundle\.json"):
+        bundles.verify(bundles.load(tmp_path, SPEC))
 
 
 def test_default_root_follows_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -5,22 +5,32 @@ import json
 import pytest
 
 from lego_rl.harness import registry
-from lego_rl.harness.base import Endpoint, Launch
+from lego_rl.harness.base import Endpoint, Launch, OptionValue
 
 
-def launched(name: str) -> Launch:
+def launched(name: str, **options: OptionValue) -> Launch:
     endpoint = Endpoint("http://127.0.0.1:9/s/x", "policy", context_tokens=9_000, output_tokens=900, turns=3)
-    return registry.make(name, {}).launch(
+    return registry.make(name, options).launch(
         "Mend it.", endpoint, mount="/opt/harness", home="/home/agent", workdir="/app"
     )
 
 
 def test_claude_code_reads_the_users_settings_only() -> None:
-    assert {"--setting-sources=user", "--strict-mcp-config"} <= set(launched("claude-code").argv)
+    launch = launched("claude-code")
+    assert {"--setting-sources=user", "--strict-mcp-config"} <= set(launch.argv)
+
+
+def test_claude_code_is_told_to_read_the_instructions_that_go_with_them() -> None:
+    launch = launched("claude-code")
+    assert "--add-dir=/app" in launch.argv
+    assert launch.env["CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD"] == "1"
+    assert not [argument for argument in launched("claude-code", bare=True).argv if "add-dir" in argument]
 
 
 def test_opencode_reads_no_configuration_of_the_project() -> None:
-    assert launched("opencode").env["OPENCODE_DISABLE_PROJECT_CONFIG"] == "1"
+    environment = launched("opencode").env
+    assert environment["OPENCODE_DISABLE_PROJECT_CONFIG"] == "1"
+    assert json.loads(environment["OPENCODE_CONFIG_CONTENT"])["instructions"] == ["/app/AGENTS.md"]
 
 
 def test_qwen_code_gets_settings_that_come_before_the_projects() -> None:

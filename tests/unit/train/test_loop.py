@@ -6,7 +6,7 @@ what lies on the disk: checkpoints, metrics, the audit log, and the trials' reco
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,11 +19,12 @@ from tiny_moe import CARD, policy_directory, prompts
 from lego_rl.engine.audit import AuditedEngine
 from lego_rl.engine.audit_log import FileAuditLog
 from lego_rl.engine.embedded.engine import EmbeddedEngine
-from lego_rl.errors import FidelityError
+from lego_rl.errors import FidelityError, RunError
 from lego_rl.evaluate.heldout import EvaluateSettings, Score
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.trajectory import Accounting, Trajectory
 from lego_rl.rollout.faults import Ended
+from lego_rl.rollout.labels import train_label
 from lego_rl.rollout.metrics_file import read_rows
 from lego_rl.rollout.outcome import Outcome, PhaseSeconds, TrialRecord
 from lego_rl.rollout.spec import HarnessChoice, TrialSpec
@@ -73,6 +74,8 @@ class Rollouts:
     records: dict[str, TrialRecord]
     sampled: Counter[str]
     dies_after: int | None = None
+    unreadable: Collection[int] = ()
+    """Steps whose trials hold tool calls that the parser cannot read, and no other."""
 
     async def __call__(self, specs: Sequence[TrialSpec]) -> list[TrialRecord]:
         for spec in specs:
@@ -83,10 +86,12 @@ class Rollouts:
             start = prompts(len(TASKS))[int(spec.group.split("-")[1])]
             segment = await rollout_of(self.engine, start, spec.seed)
             self.sampled[spec.id] += 1
-            trajectory = Trajectory((segment,), (), ((),), (), Accounting())
+            unreadable = spec.label in map(train_label, self.unreadable)
+            accounting = Accounting(tool_parse_faults=3) if unreadable else Accounting(tool_calls=1)
+            trajectory = Trajectory((segment,), (), ((),), (), accounting)
             reward: int = sum(segment.token_ids.tolist()) % 2
             outcome = Outcome(1 if reward else 0, Ended.FINISHED, None, "")
-            self.records[spec.id] = TrialRecord(spec, outcome, trajectory, PhaseSeconds())
+            self.records[spec.id] = TrialRecord(spec, outcome, trajectory, PhaseSeconds(), accounting)
         return [self.records[spec.id] for spec in specs]
 
 
@@ -267,6 +272,33 @@ def test_an_altered_token_stops_the_run_before_its_checkpoint(tmp_path: Path) ->
             run(changed)
         assert stopped.value.reason == "audit"
         assert chosen.checkpoints.latest() is None
+
+
+@pytest.mark.parametrize("before", ["at first", "resumed"])
+def test_a_first_step_whose_calls_are_all_unreadable_stops_the_run_before_it_trains(
+    before: str, tmp_path: Path
+) -> None:
+    folder, records, sampled = fresh(tmp_path / "run"), dict[str, TrialRecord](), Counter[str]()
+    for _ in range(1 if before == "at first" else 2):  # the trials of a stopped step are there when it is resumed
+        with parts(folder, records, sampled) as chosen:
+            rollouts = Rollouts(chosen.auditor, records, sampled, unreadable=[0])  # type: ignore[arg-type]
+            with pytest.raises(
+                RunError, match=r"\[tool_parse\] none of the tool calls in 12 answers of the first step"
+            ):
+                run(replace(chosen, rollouts=rollouts))
+            assert chosen.checkpoints.latest() is None
+            assert chosen.trainer.version == 0
+        assert list(read_rows(folder / "metrics.jsonl")) == []
+    assert max(sampled.values()) == 1
+
+
+def test_a_later_step_whose_calls_are_all_unreadable_is_the_policys(tmp_path: Path) -> None:
+    folder, records, sampled = fresh(tmp_path / "run"), dict[str, TrialRecord](), Counter[str]()
+    with parts(folder, records, sampled) as chosen:
+        rollouts = Rollouts(chosen.auditor, records, sampled, unreadable=[1])  # type: ignore[arg-type]
+        run(replace(chosen, rollouts=rollouts))
+    faults = [row["rollout/tool_parse_faults"] for row in read_rows(folder / "metrics.jsonl")]
+    assert [bool(count) for count in faults] == [False, True, False]
 
 
 def test_evaluations_are_made_once_each_and_reported_by_split(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ class Call:
         sampling: How to sample.
         routes_from: First position whose routes the caller wants.
         uniforms: The call's own random stream.
+        forced_ids: Its first tokens, which are not drawn.
         loop: Where `future` lives.
         future: Resolved with the sample or an error.
         cancelled: Set when nobody awaits the call any more.
@@ -42,6 +43,7 @@ class Call:
     sampling: Sampling
     routes_from: int
     uniforms: Uniforms
+    forced_ids: Sequence[int]
     loop: AbstractEventLoop
     future: "Future[Sample]"
     cancelled: bool = False
@@ -77,7 +79,9 @@ class Call:
 
     def next_draw(self) -> Draw:
         """How the next token is drawn; consumes one uniform of the stream."""
-        return Draw(self.sampling.temperature, self.uniforms.next())
+        position = len(self.token_ids)
+        forced = self.forced_ids[position] if position < len(self.forced_ids) else None
+        return Draw(self.sampling.temperature, self.uniforms.next(), forced)
 
     def take(self, token_id: int, logprob: float, version: int) -> FinishReason | None:
         """Append a drawn token; returns why the call ends with it, if it does."""

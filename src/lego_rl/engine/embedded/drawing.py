@@ -39,10 +39,17 @@ class Uniforms:
 
 @dataclass(frozen=True)
 class Draw:
-    """How one token is drawn: `temperature` 0 takes the most probable token, else `uniform` chooses."""
+    """How one token is drawn: `temperature` 0 takes the most probable token, else `uniform` chooses.
+
+    Attributes:
+        temperature: Of the distribution.
+        uniform: In [0, 1).
+        forced: The token that it is, whatever the others say; its log-prob is the distribution's all the same.
+    """
 
     temperature: float
     uniform: float
+    forced: int | None = None
 
 
 def draw(logits: Tensor, draws: Sequence[Draw]) -> tuple[list[int], list[float]]:
@@ -64,4 +71,7 @@ def draw(logits: Tensor, draws: Sequence[Draw]) -> tuple[list[int], list[float]]
     greedy = [row for row, one in enumerate(draws) if one.temperature == 0]
     if greedy:
         token_ids[greedy] = logits[greedy].argmax(-1, keepdim=True)
+    for row, one in enumerate(draws):
+        if one.forced is not None:
+            token_ids[row] = one.forced
     return token_ids[:, 0].tolist(), logprobs.gather(-1, token_ids)[:, 0].tolist()

@@ -132,15 +132,24 @@ class EmbeddedEngine:
         """Totals since the engine was made."""
         return self._worker.stats()
 
-    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, routes_from: int = 0) -> Sample:
+    async def generate(
+        self, prompt_ids: Sequence[int], sampling: Sampling, *, routes_from: int = 0, forced_ids: Sequence[int] = ()
+    ) -> Sample:
         """Sample a continuation; see `Engine.generate`.
+
+        Args:
+            prompt_ids: ``[P]``.
+            sampling: How to sample.
+            routes_from: First position whose routes are wanted.
+            forced_ids: What the answer begins with, whatever the policy would have said: everything else of the sample
+                (log-probs, routes, versions) is as if it had been drawn. It ends the answer as drawn tokens would.
 
         Raises:
             ConfigError: The call cannot be answered by this policy: ids outside the vocabulary, or a context too small.
             EngineError: The engine is unhealthy or closed.
         """
         prompt = tuple(prompt_ids)
-        self._check_call(prompt, sampling, routes_from)
+        self._check_call(prompt, sampling, routes_from, forced_ids)
         loop = asyncio.get_running_loop()
         seed = int(self._seeds.integers(2**63)) if sampling.seed is None else sampling.seed
         call = Call(
@@ -149,6 +158,7 @@ class EmbeddedEngine:
             sampling=sampling,
             routes_from=routes_from,
             uniforms=Uniforms(seed),
+            forced_ids=tuple(forced_ids),
             loop=loop,
             future=loop.create_future(),
         )
@@ -193,9 +203,11 @@ class EmbeddedEngine:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _check_call(self, prompt: tuple[int, ...], sampling: Sampling, routes_from: int) -> None:
+    def _check_call(
+        self, prompt: tuple[int, ...], sampling: Sampling, routes_from: int, forced_ids: Sequence[int]
+    ) -> None:
         g = self._geometry
-        if not prompt or min(prompt) < 0 or max(prompt) >= g.vocab:
+        if not prompt or not all(min(ids) >= 0 and max(ids) < g.vocab for ids in (prompt, forced_ids) if ids):
             raise ConfigError(
                 f"a prompt needs at least one id and only ids below {g.vocab}, the policy's vocabulary",
                 "use the tokenizer of the policy's own directory",
