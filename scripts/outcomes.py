@@ -61,13 +61,14 @@ COUNTS: Mapping[str, Explained] = {
 
 FATES: Mapping[str, Explained] = {
     "delivered": Explained(
-        "a later request holds the answer, if only its beginning; or it was fully written and nothing replaced it",
+        "a later request holds the answer, if only its beginning, or names all calls in it; or it was fully written and"
+        " nothing replaced it",
         "always",
         "nothing: it is trained, unless `excluded` says why not",
     ),
     "superseded": Explained(
-        "the harness asked the very same again and went on with another answer: the newest, unless a later request "
-        "holds an older one",
+        "the harness asked the very same again and went on with another answer: the newest that was fully written,"
+        " unless a later request holds an older one",
         "a few in a run: clients ask again after a broken stream or a time limit of their own",
         "in many trials: see in `logs/harness.stderr` why the harness asks again, and compare `seconds/engine` with its"
         " time limit",

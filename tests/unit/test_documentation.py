@@ -14,6 +14,7 @@ import pytest
 import typer
 
 from lego_rl.cli import app
+from lego_rl.conformance.laws import Law
 from lego_rl.conformance.situations import SITUATIONS
 from lego_rl.engine.protocol import Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine
@@ -186,8 +187,9 @@ def test_tables_of_harnesses_name_each() -> None:
     assert [title for title in TITLES.values() if title not in readme] == []
 
 
-def test_situations_are_explained() -> None:
-    assert {situation.name for situation in SITUATIONS} <= set(first_column(HARNESSES, "situation"))
+def test_situations_and_laws_are_explained() -> None:
+    assert first_column(HARNESSES, "situation") == [situation.name for situation in SITUATIONS]
+    assert first_column(HARNESSES, "law, in each of them") == list(Law)
 
 
 def test_fates_and_roles_are_explained() -> None:

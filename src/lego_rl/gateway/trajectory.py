@@ -17,9 +17,10 @@ type CallRole = Literal["main", "subagent", "compaction", "title"]
 """What a model call was for."""
 
 type Fate = Literal["delivered", "superseded", "abandoned"]
-"""Delivered: a later request echoes it, if only its beginning, or it is the last and its response was fully written.
-Superseded: the harness went on with another call for the same request (the newest, unless a later request echoes an
-older one). Abandoned: the client was gone before the response was fully written."""
+"""Delivered: a later request echoes it, if only its beginning, or names all its calls, or it is the last and its
+response was fully written. Superseded: the harness went on with another call for the same request (the newest that was
+fully written, unless a later request echoes an older one). Abandoned: the client was gone before the response was
+fully written."""
 
 type Unheld = Literal["superseded", "abandoned", "cut"]
 """Why sampled tokens are not trained that the harness does not go on with: their call's fate, or, where only the
