@@ -158,8 +158,8 @@ def _notes(trajectory: Trajectory, call: Generation) -> Iterator[str]:
     """What is special about a call."""
     if call.parent is not None and call.kept is not None:
         yield f"after the first {call.kept} of {len(trajectory.generations[call.parent].token_ids)} tokens"
-    if call.cut is not None:
-        yield f"only the first {call.cut} delivered"
+    if call.delivered_prefix is not None:
+        yield f"only the first {call.delivered_prefix} delivered"
     if call.excluded is not None:
         yield f"not trained: {plain_line(call.excluded)}"
     if call.finish_reason == "length":

@@ -173,7 +173,7 @@ def _generation(
         routes=None if routes is None else routes.rows,
         routes_recorded=0 if routes is None else routes.recorded,
         kept=None if call.parent is None or call.kept == call.parent.count else call.kept,
-        cut=call.echoed if 0 < call.echoed < call.count else None,
+        delivered_prefix=call.echoed if 0 < call.echoed < call.count else None,
     )
 
 

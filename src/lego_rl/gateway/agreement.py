@@ -65,8 +65,8 @@ def _wrong(calls: Sequence[Generation], index: int) -> str:
         return f"continues call {call.parent}, which is none before it"
     if call.kept is not None and (call.parent is None or not 0 <= call.kept <= len(calls[call.parent].token_ids)):
         return f"keeps {call.kept} tokens that the call before it has not"
-    if call.cut is not None and not 0 <= call.cut <= count:
-        return f"was delivered up to token {call.cut} of {count}"
+    if call.delivered_prefix is not None and not 0 <= call.delivered_prefix <= count:
+        return f"was delivered up to token {call.delivered_prefix} of {count}"
     rows = len(call.context_ids) + count - (call.parent is None)
     if call.routes is not None and (len(call.routes) != rows or not 0 <= call.routes_recorded <= rows):
         return f"has {len(call.routes)} rows of routes, {call.routes_recorded} of them recorded, for {rows} positions"

@@ -69,7 +69,7 @@ def _parts(generations: Sequence[Generation]) -> dict[int, list[_Part]]:
         parts = []
         for index, following in zip(chain, (*chain[1:], None), strict=True):
             call = generations[index]
-            kept = call.cut if following is None else generations[following].kept
+            kept = call.delivered_prefix if following is None else generations[following].kept
             count = len(call.token_ids) if kept is None else kept
             start = count if call.excluded is not None else min(trained[index], count)
             parts.append(_Part(call, start, count))

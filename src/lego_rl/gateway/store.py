@@ -65,7 +65,7 @@ class StoredCall(TypedDict):
     excluded: str | None
     routes_recorded: int
     kept: int | None
-    cut: int | None
+    delivered_prefix: int | None
 
 
 _CALLS = TypeAdapter(list[StoredCall])
@@ -174,7 +174,7 @@ def _stored(call: Generation) -> StoredCall:
         excluded=call.excluded,
         routes_recorded=call.routes_recorded,
         kept=call.kept,
-        cut=call.cut,
+        delivered_prefix=call.delivered_prefix,
     )
 
 
@@ -214,7 +214,7 @@ def _unpack(arrays: dict[str, NDArray[Any]]) -> tuple[Generation, ...]:
             routes=routes[index] if sizes[index] >= 0 else None,
             routes_recorded=call["routes_recorded"],
             kept=call["kept"],
-            cut=call["cut"],
+            delivered_prefix=call["delivered_prefix"],
         )
         for index, call in enumerate(_CALLS.validate_python(json.loads(arrays["calls"].tobytes())))
     )

@@ -67,7 +67,7 @@ class Generation:
             is in no segment.
         routes_recorded: Rows of `routes` that an engine call recorded.
         kept: Sampled ids of the parent that the prompt holds, where the harness echoed a prefix; ``None``: all.
-        cut: Sampled ids that were delivered, where only a prefix was; ``None``: all, if delivered.
+        delivered_prefix: Sampled ids that were delivered, where only a prefix was; ``None``: all, if delivered.
     """
 
     call_id: str
@@ -86,14 +86,14 @@ class Generation:
     routes: NDArray[np.uint8] | None = None
     routes_recorded: int = 0
     kept: int | None = None
-    cut: int | None = None
+    delivered_prefix: int | None = None
 
     @property
     def delivered_tokens(self) -> int:
         """Sampled tokens that the harness got."""
         if self.fate != "delivered":
             return 0
-        return len(self.token_ids) if self.cut is None else self.cut
+        return len(self.token_ids) if self.delivered_prefix is None else self.delivered_prefix
 
 
 @dataclass(frozen=True)

@@ -92,11 +92,11 @@ def test_calls_masks_and_texts_are_shown(trial: Path, capsys: pytest.CaptureFixt
 
 
 def test_what_was_left_of_answers_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first, second = generation(0, "Mend.", "I look at it."), generation(1, "I look", "Yes.", cut=1)
+    first, second = generation(0, "Mend.", "I look at it."), generation(1, "I look", "Yes.", delivered_prefix=1)
     count, last = len(first.token_ids), len(second.token_ids)
     trial = stored(
         tmp_path / "run",
-        replace(first, cut=2),
+        replace(first, delivered_prefix=2),
         replace(second, kept=2),
         generation(2, "And now?", "No.", parent=None, finish_reason="length", excluded="im\x1b[2Jage\nreward 1"),
         refused={"turns": 2},

@@ -229,7 +229,7 @@ async def test_a_stream_that_breaks_off_of_which_the_harness_keeps_the_text(
         trajectory = await at.close()
     first = trajectory.generations[0]
     assert first.fate == "delivered"
-    assert first.cut == len(odd)
+    assert first.delivered_prefix == len(odd)
     delivered = {sample.call_id for sample in engine.samples}
     check_laws(trajectory, engine.samples, delivered, cut={first.call_id: len(odd)})
     check_round_trip(trajectory)
@@ -265,9 +265,9 @@ async def test_an_answer_breaks_off_after_an_equal_answer_was_given_twice(wire: 
         trajectory = await at.close()
     first, second, again, last = trajectory.generations
     assert [call.fate for call in (first, second, again, last)] == ["delivered", "delivered", "superseded", "delivered"]
-    assert chat_template().decode(second.token_ids[: second.cut].tolist()) == kept.content
+    assert chat_template().decode(second.token_ids[: second.delivered_prefix].tolist()) == kept.content
     delivered = {call.call_id for call in (first, second, last)}
-    check_laws(trajectory, engine.samples, delivered, cut={second.call_id: second.cut or 0})
+    check_laws(trajectory, engine.samples, delivered, cut={second.call_id: second.delivered_prefix or 0})
 
 
 async def test_an_answer_breaks_off_after_a_turn_that_lost_its_reasoning(wire: Wire, capture: CaptureSettings) -> None:
@@ -279,6 +279,6 @@ async def test_an_answer_breaks_off_after_a_turn_that_lost_its_reasoning(wire: W
         await at.ask(wire, [*START, hello, user("Mend it."), kept, user("You were cut off.")])
         trajectory = await at.close()
     second = trajectory.generations[1]
-    assert chat_template().decode(second.token_ids[: second.cut].tolist()) == kept.content
+    assert chat_template().decode(second.token_ids[: second.delivered_prefix].tolist()) == kept.content
     delivered = {sample.call_id for sample in engine.samples}
-    check_laws(trajectory, engine.samples, delivered, cut={second.call_id: second.cut or 0})
+    check_laws(trajectory, engine.samples, delivered, cut={second.call_id: second.delivered_prefix or 0})

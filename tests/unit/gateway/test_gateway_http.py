@@ -212,7 +212,9 @@ async def test_forks_and_sub_agents_are_the_same_in_every_dialect_whole_and_stre
         async with served(engine := tape(FORKED), seed=5, capture=capture) as at:
             await talk_with_forks(at, wire)
             trajectory = await at.close()
-        calls = [(call.role, call.fate, call.parent, call.kept, call.cut) for call in trajectory.generations]
+        calls = [
+            (call.role, call.fate, call.parent, call.kept, call.delivered_prefix) for call in trajectory.generations
+        ]
         seeds = [each.seed for each in engine.samplings]
         found.append((raw(trajectory), trajectory.conversations, trajectory.accounting, calls, seeds))
         delivered = {sample.call_id for index, sample in enumerate(engine.samples) if index != 4}

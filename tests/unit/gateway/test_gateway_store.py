@@ -212,7 +212,7 @@ def test_a_conversation_too_many_is_refused(tmp_path: Path) -> None:
 WRONG: dict[str, tuple[dict[str, object], str]] = {
     "parent": ({"parent": 1}, "continues call 1, which is none before it"),
     "kept": ({"kept": 9_999}, "keeps 9999 tokens"),
-    "cut": ({"cut": 9_999}, "delivered up to token 9999"),
+    "delivered prefix": ({"delivered_prefix": 9_999}, "delivered up to token 9999"),
     "versions": ({"weight_versions": ()}, "weight versions that do not cover"),
     "id": ({"call_id": "FIRST"}, "two calls have one id"),
     "routes": ({"routes_recorded": 9_999}, "9999 of them recorded"),

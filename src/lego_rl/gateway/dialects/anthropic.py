@@ -216,7 +216,7 @@ def _usage(prompt_tokens: int, sampled_tokens: int) -> dict[str, Json]:
 def _stop_reason(answer: Answer) -> str:
     if answer.message.tool_calls:
         return "tool_use"
-    return "max_tokens" if answer.cut else "end_turn"
+    return "max_tokens" if answer.truncated else "end_turn"
 
 
 def _blocks(message: Message) -> Iterator[dict[str, Json]]:

@@ -76,13 +76,13 @@ class Answer:
 
     Attributes:
         message: What the policy (or, at the end of a budget, the gateway) says.
-        cut: Whether the token limit ended it.
+        truncated: Whether the token limit ended it.
         prompt_tokens: Tokens of the whole prompt.
         sampled_tokens: Tokens sampled; 0 where the gateway itself answers.
     """
 
     message: Message
-    cut: bool
+    truncated: bool
     prompt_tokens: int
     sampled_tokens: int
 

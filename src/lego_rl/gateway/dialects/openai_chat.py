@@ -194,7 +194,7 @@ def _usage(answer: Answer) -> dict[str, Json]:
 def _finish(answer: Answer) -> str:
     if answer.message.tool_calls:
         return "tool_calls"
-    return "length" if answer.cut else "stop"
+    return "length" if answer.truncated else "stop"
 
 
 def _data(value: dict[str, Json]) -> bytes:

@@ -56,12 +56,12 @@ class OpenAIResponsesDialect:
 
     def reply(self, asked: Asked, answer: Answer, reply_id: str) -> dict[str, Json]:
         """A response object."""
-        cut = is_incomplete(answer)
+        incomplete = is_incomplete(answer)
         return _response(
             asked,
             reply_id,
-            status="incomplete" if cut else "completed",
-            incomplete_details={"reason": "max_output_tokens"} if cut else None,
+            status="incomplete" if incomplete else "completed",
+            incomplete_details={"reason": "max_output_tokens"} if incomplete else None,
             output=list[Json](output_items(asked, answer, reply_id)),
             usage=_usage(answer),
         )

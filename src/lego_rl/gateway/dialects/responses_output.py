@@ -40,7 +40,7 @@ def output_items(asked: Asked, answer: Answer, reply_id: str) -> list[dict[str, 
 
 def is_incomplete(answer: Answer) -> bool:
     """Whether the token limit left the answer without an end; whole calls are one, from which the harness goes on."""
-    return answer.cut and not answer.message.tool_calls
+    return answer.truncated and not answer.message.tool_calls
 
 
 def item_events(items: Iterable[dict[str, Json]]) -> Iterator[Event]:
