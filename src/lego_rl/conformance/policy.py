@@ -102,7 +102,6 @@ class Policy:
     def _shell(self, index: int, step: Shell, tools: Toolbox) -> str:
         call = tools.use(self.conduct.shell, _with_mark(step.command, index))
         if call is None:
-            self.lacks.add("shell")
             return self._end(tools)
         before = ("I look for it.\n", "<think>\nIt may be there.\n</think>\n\n", "", "")[index % 4]
         return before + call

@@ -242,8 +242,9 @@ class _Run:
         if not self.tape.samples:
             besides = f"; the repository was obeyed: {', '.join(sorted(obeyed))}" if obeyed else ""
             return {Law.OUTCOME: f"no model call was made{besides}"}
+        conduct = self._bench.harness.conduct
         mended = MENDED.encode() in await _content(box, f"/app/{FILE}")
-        seen = Seen(trajectory, mended, wire.requests, self._bench.harness.conduct, obeyed)
+        seen = Seen(trajectory, mended, wire.requests, conduct, obeyed)
         arrived = {**asked_again(self.tape.samples), **wire.arrived(self.tape.samples)}
         found = {
             **broken_laws(trajectory, Books(self.tape.samples, arrived)),
@@ -251,6 +252,8 @@ class _Run:
             Law.ENDED: f"it was killed after {_MOST_SECONDS:.0f} s" if completed.timed_out or completed.died else "",
             Law.OUTCOME: self._situation.outcome(seen),
         }
+        if conduct.shell.name not in {tool.name for tool in trajectory.tools}:
+            found[Law.OUTCOME] = f"it offers no {conduct.shell.name}, the tool that runs commands"
         return {law: wrong for law, wrong in found.items() if wrong}
 
 

@@ -56,6 +56,12 @@ class Exchange:
         return waiter
 
     @property
+    def is_over(self) -> bool:
+        """Whether there is an answer, or a failure, if nobody heard of it yet."""
+        answered = self.call is not None and self.call.recording is not None
+        return answered or (self._task is not None and self._task.done())
+
+    @property
     def _last(self) -> "Exchange":
         """The newest request for the same thing: its work is what everybody waits for."""
         current = self

@@ -126,7 +126,7 @@ class Session:
         exchange = Exchange(position.known + len(context_ids))
         if exchange.prompt_tokens >= self.budget.context_tokens:
             raise self._overflow(exchange.prompt_tokens)
-        twins = [each for each in self._flights if each.recording is None and position.asked_by(each)]
+        twins = [each for each, work in self._flights.items() if not work.is_over and position.asked_by(each)]
         call = self._tree.begin(position, context_ids)
         task = asyncio.ensure_future(self._answer(call, position, request, exchange))
         task.add_done_callback(lambda done: self._landed(done, call))

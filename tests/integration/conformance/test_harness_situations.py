@@ -28,3 +28,12 @@ def test_the_command_prints_which_laws_held() -> None:
     assert bundle.startswith("codex ")
     assert heading.split() == ["situation", *Law, "calls", "seg", "sec"]
     assert line.split()[:-1] == ["turns", *["yes"] * len(Law), "2×main", "1"]
+
+
+def test_a_harness_without_its_tools_is_told_by_the_command() -> None:
+    command = [Path(sys.executable).with_name("lego-rl"), "harness", "test", "claude-code", "--only", "fix"]
+    finished = subprocess.run([*command, "--set", 'tools=["Nope"]'], capture_output=True, text=True, check=False)
+    assert finished.returncode == 1
+    assert "fix: outcome: it offers no Bash, the tool that runs commands" in finished.stdout
+    assert "fix: exit code 0; its last words:" in finished.stdout
+    assert "claude-code broke a law in 1 of 1 situations: fix" in finished.stderr
