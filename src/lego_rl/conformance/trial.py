@@ -157,9 +157,9 @@ class Bench:
 
     async def _first_prompt_tokens(self) -> int:
         """Tokens of the main conversation's first prompt."""
-        run = _Run(self, replace(SITUATIONS[0], steps=(), budget=ROOMY))
-        await run.report()
-        return max((len(sample.prompt_ids) for sample in run.tape.samples), default=0)
+        report = await _Run(self, replace(SITUATIONS[0], steps=(), budget=ROOMY)).report()
+        calls = report.trajectory.generations if report.trajectory is not None else ()
+        return next((len(call.context_ids) for call in calls if call.role == "main"), 0)
 
 
 class _Run:

@@ -1,7 +1,7 @@
 """Is what the engine was given what the policy's own template renders? Asked of an implementation the gateway lacks.
 
-Invariant: only the harness's first request of a trial is looked at. The agent has run nothing by then, so no policy can
-bring about a difference that stops a run.
+Invariant: only the first prompt of a trial's main conversation is looked at. The agent has run nothing by then, so no
+policy can bring about a difference that stops a run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class PromptChecker:
         self._special = tuple(str(token) for token in self._tokenizer.added_tokens_decoder.values())
 
     def __call__(self, records: Sequence[TrialRecord]) -> tuple[PromptCheck, ...]:
-        """Checks of a few trials; none where no trial has a first request that can be rendered here."""
+        """Checks of a few trials; none where no trial has a first prompt that can be rendered here."""
         checks: list[PromptCheck] = []
         for record in records:
             if len(checks) < _ENOUGH and record.trajectory is not None:
@@ -68,7 +68,7 @@ class PromptChecker:
 
 @dataclass(frozen=True)
 class FirstRequest:
-    """The first model call of a trial: its prompt, and the messages and tools that it was rendered from."""
+    """The main conversation's first model call: its prompt, and the messages and tools that it was rendered from."""
 
     prompt_ids: tuple[int, ...]
     opening: tuple[Message, ...]
@@ -76,12 +76,15 @@ class FirstRequest:
 
 
 def first_request(trajectory: Trajectory) -> FirstRequest | None:
-    """The first request, where its answer came to be trained: then its conversation is known."""
-    if not trajectory.generations:
+    """The first request of the main conversation, where its answer came to be trained: then its messages are known.
+
+    A harness may have asked for a title before.
+    """
+    first = next((call for call in trajectory.generations if call.role == "main"), None)
+    if first is None:
         return None
-    first = trajectory.generations[0]
     for segment, conversation in zip(trajectory.segments, trajectory.conversations, strict=False):
-        if first.call_id in segment.calls and first.role == "main":
+        if first.call_id in segment.calls:
             turns = [message.role for message in conversation]
             opening = conversation[: turns.index("assistant")] if "assistant" in turns else conversation
             return FirstRequest(tuple(map(int, first.context_ids)), tuple(opening), trajectory.tools)

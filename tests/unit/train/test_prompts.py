@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -62,6 +63,17 @@ CONVERSATION = (
 def test_both_implementations_render_the_same_ids(opening: Sequence[Message]) -> None:
     (check,) = PromptChecker(DEMO)([record(ChatTemplate.load(DEMO), opening)])
     assert check.recorded == check.rendered
+
+
+def test_a_title_that_was_asked_for_first_is_passed_over() -> None:
+    plain = record(ChatTemplate.load(DEMO), CONVERSATION)
+    assert plain.trajectory is not None
+    title = replace(plain.trajectory.generations[0], call_id="call/title", role="title")
+    both = replace(plain.trajectory, generations=(title, *plain.trajectory.generations))
+    (check,) = PromptChecker(DEMO)([replace(plain, trajectory=both)])
+    assert check.recorded == check.rendered
+    only = replace(plain.trajectory, generations=(title,), segments=())
+    assert PromptChecker(DEMO)([replace(plain, trajectory=only)]) == ()
 
 
 def test_two_trials_are_enough() -> None:
