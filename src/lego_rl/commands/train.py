@@ -18,6 +18,7 @@ from lego_rl.config.recipe import Recipe
 from lego_rl.durable import write_text
 from lego_rl.errors import ConfigError, RunError
 from lego_rl.evaluate.heldout import score
+from lego_rl.harness import registry
 from lego_rl.report.files import RunFiles
 from lego_rl.rollout.labels import BEFORE
 from lego_rl.rollout.store import RunDirectory
@@ -32,7 +33,9 @@ def dry_run(recipe: Path, overrides: Sequence[str]) -> None:
     Raises:
         ConfigError: The recipe cannot be used.
     """
-    typer.echo(dump(read_recipe(recipe, overrides)), nl=False)
+    resolved = read_recipe(recipe, overrides)
+    registry.make(resolved.harness.name, resolved.harness.options)
+    typer.echo(dump(resolved), nl=False)
 
 
 def start(recipe: Path, overrides: Sequence[str]) -> None:

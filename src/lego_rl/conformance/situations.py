@@ -133,8 +133,8 @@ def _few_turns(seen: Seen) -> str:
 
 
 def _full_context(seen: Seen) -> str:
-    if not seen.refused("context"):
-        return "no request was refused for its length"
+    if not seen.refused("context") and "compaction" not in seen.roles():
+        return "no request was refused for its length, and no call sums the history up before"
     if seen.conduct.too_long == "summarises" and "compaction" not in seen.roles():
         return "no call sums the history up"
     return ""

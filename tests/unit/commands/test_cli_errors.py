@@ -99,6 +99,16 @@ def test_a_dry_run_of_a_resumed_run_only_prints_its_recipe(
     assert run(monkeypatch, "train", "--resume", str(folder), "--dry-run", "--set", "run.seed=1") == 1
 
 
+def test_a_dry_run_knows_the_options_of_the_harness(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = ("--set", "harness.name=codex", "--set", "harness.options.bare=true")
+    assert run(monkeypatch, "train", str(RECIPES[0]), "--dry-run", *named) == 1
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "unknown key harness.options.bare" in output.err
+
+
 def test_a_run_that_is_at_work_is_refused_before_its_checkpoints_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
