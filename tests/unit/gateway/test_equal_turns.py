@@ -215,10 +215,10 @@ async def test_a_compaction_is_one_in_every_mode(reasoning: str, template: ChatT
 async def test_invented_words_are_not_an_answer_that_nobody_got(
     reasoning: str, template: ChatTemplate, lane: str
 ) -> None:
-    trial = Trial(["Understood.", "Next.", "Last."], reasoning, template)
+    trial = Trial(["Understood.", "Next."], reasoning, template)
     await trial.ask(START, arrives=False)
-    invented = [*(EXPLORE if not lane else START), Message("assistant", "Understood."), user("Go on.")]
-    await trial.ask(invented, lane=lane)
+    elsewhere = [START[0], user("So far: much.")] if lane else EXPLORE
+    await trial.ask([*elsewhere, Message("assistant", "Understood."), user("Go on.")], lane=lane)
     trajectory = trial.close()
     assert fates(trajectory) == ["abandoned", "delivered"]
     assert trained(trajectory) == [len(trial.engine.samples[1].token_ids)]
