@@ -5,7 +5,7 @@ verbatim. They differ in which of the echoed turns still count as the sampled on
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.gateway.template import ChatTemplate, Sheet
 from lego_rl.gateway.threads import LARGE_CHARACTERS, REQUESTS, in_thread
 from lego_rl.gateway.tree import TokenTree
+from lego_rl.messages import Message
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,17 @@ class Keep:
 
     async def place(self, tree: TokenTree, found: Position, request: Request) -> Placed:
         """See `Placing.place`."""
-        if found.new_characters < LARGE_CHARACTERS:
-            return Placed(found, found.render(self._template))
-        return Placed(found, await in_thread(lambda: found.render(self._template), REQUESTS))
+
+        def ids_of(block: Sequence[Message], after: int | None) -> list[int]:
+            if after is None:
+                return self._template.opening(block, request.tools)
+            return self._template.continuation(block, after=after)
+
+        def render() -> NDArray[np.int32]:
+            return _joined(found.blocks, found, ids_of)
+
+        is_large = found.new_characters >= LARGE_CHARACTERS
+        return Placed(found, await in_thread(render, REQUESTS) if is_large else render())
 
 
 class AsSent:
@@ -89,19 +98,31 @@ class AsSent:
         position, blocks = _follow(tree, found, request, sheet, sampled)
 
         def encode() -> NDArray[np.int32]:
-            return self._ids(position, blocks)
+            return _joined(blocks, position, self._template.block_ids)
 
         return Placed(position, await in_thread(encode, REQUESTS) if is_large else encode())
 
-    def _ids(self, position: Position, blocks: Sequence[str]) -> NDArray[np.int32]:
-        ids: list[int] = []
-        after = position.last_known
-        for block, call in zip(blocks, (*position.reused, None), strict=True):
-            ids += self._template.block_ids(block, after=after)
-            if call is not None:
-                ids += call.answered().token_ids.tolist()
-                after = ids[-1]
-        return np.array(ids, np.int32)
+
+def _joined[Block](
+    blocks: Sequence[Block], position: Position, ids_of: Callable[[Block, int | None], list[int]]
+) -> NDArray[np.int32]:
+    """``[C]`` prompt ids after the parent's answer: what is rendered, and between it the ids of the answers reused.
+
+    Reads nothing that changes, so any thread may do it.
+
+    Args:
+        blocks: Before, between and after these answers.
+        position: Of the request.
+        ids_of: Ids of a block after the last id of a sampled turn, or of none at a start.
+    """
+    ids: list[int] = []
+    after = position.last_known
+    for block, call in zip(blocks, (*position.reused, None), strict=True):
+        ids += ids_of(block, after)
+        if call is not None:
+            ids += call.answered().token_ids.tolist()
+            after = ids[-1]
+    return np.array(ids, np.int32)
 
 
 def _follow(
@@ -135,7 +156,7 @@ def _follow(
     parent, used = best
     rest = request.messages[sheet.turns[used - 1] + 1 :] if used else request.messages
     kept = parent.count if parent else 0
-    position = Position(parent, kept, replace(request, messages=rest), tuple(echoed[used:]), (), digests[used:])
+    position = Position(parent, kept, replace(request, messages=rest), tuple(echoed[used:]), digests=digests[used:])
     return position, sheet.blocks[used:]
 
 

@@ -1,13 +1,9 @@
 """Where a request stands in the token tree, and what has to be rendered of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lego_rl.gateway.call import Call, Request
-from lego_rl.gateway.template import ChatTemplate
 from lego_rl.messages import Json, Message
 
 _ITEM_CHARACTERS = 64
@@ -23,15 +19,15 @@ class Position:
         kept: Sampled ids of that answer that it holds: all, but where the harness echoed a prefix.
         request: Tools, lane and the messages after that answer, or from the echo of its prefix on.
         reused: Calls whose answers are among these messages, though not in this branch.
-        blocks: The messages before, between and after the answers of `reused`.
-        digests: Of the same blocks rendered, where requests are placed by them.
+        blocks: The messages before, between and after the answers of `reused`, where requests are placed by messages.
+        digests: Of these blocks rendered, where requests are placed by what is rendered.
     """
 
     parent: Call | None
     kept: int
     request: Request
     reused: tuple[Call, ...]
-    blocks: tuple[tuple[Message, ...], ...]
+    blocks: tuple[tuple[Message, ...], ...] = ()
     digests: tuple[bytes, ...] = ()
 
     @property
@@ -67,26 +63,6 @@ class Position:
             and call.digests == self.digests
             and self.request.is_again(call.request)
         )
-
-    def render(self, template: ChatTemplate) -> NDArray[np.int32]:
-        """``[C]`` int32 prompt ids after the parent's answer. Reads nothing that changes, so any thread may do it.
-
-        Raises:
-            TemplateError: The template refuses the conversation.
-        """
-        ids: list[int] = []
-        after = self.last_known
-        for block, sampled in zip(self.blocks, (*self.reused, None), strict=True):
-            ids += self._render(template, block, after)
-            if sampled is not None:
-                ids += sampled.answered().token_ids.tolist()
-                after = ids[-1]
-        return np.array(ids, np.int32)
-
-    def _render(self, template: ChatTemplate, block: Sequence[Message], after: int | None) -> list[int]:
-        if after is None:
-            return template.opening(block, self.request.tools)
-        return template.continuation(block, after=after)
 
 
 def _message_size(message: Message) -> int:

@@ -164,7 +164,7 @@ class ChatTemplate:
                 return Sheet((*(before + self._prompt for before, _, _ in heads), last), tuple(turns))
             turns = [at for at, unchanged in zip(turns, same, strict=True) if unchanged]
 
-    def block_ids(self, block: str, *, after: int | None) -> list[int]:
+    def block_ids(self, block: str, after: int | None) -> list[int]:
         """Ids of a block of a `Sheet`.
 
         Args:

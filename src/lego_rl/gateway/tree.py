@@ -105,7 +105,7 @@ class TokenTree:
         )
         self.begun += 1
         siblings = self.siblings(call.parent)
-        call.twins = next((first.twins for first in _firsts(siblings) if _is_again(call, first)), [])
+        call.twins = next((first.twins for first in _firsts(siblings) if position.asked_by(first)), [])
         call.twins.append(call)
         siblings.append(call)
         return call
@@ -276,8 +276,3 @@ def _anchors_of(turn: Message) -> set[_Anchor]:
 def _firsts(siblings: Sequence[Call]) -> Iterator[Call]:
     """One of the calls of every request: what is asked many times is compared once."""
     return (call for call in siblings if call.twins[0] is call)
-
-
-def _is_again(call: Call, known: Call) -> bool:
-    """Whether a call is of the very same request as one beside it."""
-    return call.kept == known.kept and call.digests == known.digests and call.request.is_again(known.request)
