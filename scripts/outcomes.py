@@ -56,7 +56,7 @@ COUNTS: Mapping[str, Explained] = {
     ),
     "tool_calls": Explained("answers with a call that could be read", "", "none: see `tool_parse_faults`"),
     "budget_hit": Explained("which budget ended the session, if one did", "", "below"),
-    "refused": Explained("requests that no model call of their own answered", "", "below"),
+    "refused": Explained("requests for which no model call was completed", "", "below"),
 }
 
 FATES: Mapping[str, Explained] = {
@@ -213,7 +213,7 @@ def outcomes_page() -> Iterator[str]:
     rows |= explained((name for name in names_of(Unheld) if name not in FATES), UNHELD)
     rows |= {_together(f"role_{role}" for role in names_of(CallRole)): OF_A_ROLE}
     yield _table("excluded", rows | {_together(names_of(Unreadable)): OF_A_KIND})
-    yield f"## Requests without a model call of their own\n\n{_REFUSED}{_together(names_of(BudgetHit))}`.\n"
+    yield f"## Requests without a completed model call\n\n{_REFUSED}{_together(names_of(BudgetHit))}`.\n"
     yield _table("refused", explained(names_of(Refusal), REFUSED))
     yield f"## Answers that are errors\n\n{_PROBLEMS}\n"
     yield _statuses()
@@ -277,7 +277,7 @@ was stopped, in [training.md](../training.md#what-to-do).
 """
 _EXCLUDED = """Keys of `excluded` in the accounting, with the tokens that each took. `sampled_tokens` is
 `trainable_tokens` plus all of them, and `delivered_fraction` is `trainable_tokens` ÷ `sampled_tokens`."""
-_REFUSED = """Keys of `refused` in the accounting, with the requests that each took. No token was sampled for them; some
+_REFUSED = """Keys of `refused` in the accounting, with the requests that each took. No model call was completed for them; some
 are answered all the same, as the table says. `budget_hit` is the one that ended the session, if one of these did: `"""
 _PROBLEMS = """Status of a request that gets no answer, by dialect; an error event where a stream has begun. A wrong
 address or secret is a bare 404."""

@@ -39,7 +39,7 @@ class Seen:
     obeyed: frozenset[str] = frozenset()
 
     def refused(self, reason: Refusal) -> int:
-        """Requests that no model call of their own answered, for a reason."""
+        """Requests for which no model call was completed, for a reason."""
         return self.trajectory.accounting.refused.get(reason, 0)
 
     def roles(self) -> set[str]:
