@@ -39,7 +39,7 @@ class Message:
         tool_calls: Calls made by an assistant, in order.
         tool_call_id: For role ``tool``: the call that this is the result of.
         reasoning: An assistant's thinking, without its tags; ``None`` where the harness sent none.
-        unseen: What the message held that a text model cannot see (``image``, ``audio``, ``file`` …), in order; the
+        omitted: What the message held that a text model cannot see (``image``, ``audio``, ``file`` …), in order; the
             content names each in its place.
     """
 
@@ -48,7 +48,7 @@ class Message:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     reasoning: str | None = None
-    unseen: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from lego_rl.gateway.trajectory import (
     Unreadable,
 )
 from lego_rl.gateway.tree import TokenTree
-from lego_rl.messages import Message
+from lego_rl.messages import Message, Tool
 
 _KINDS: Mapping[str, Unreadable] = {kind: kind for kind in get_args(Unreadable.__value__)}
 
@@ -50,9 +50,15 @@ def trajectory_of(
         segments=segments,
         generations=generations,
         conversations=tuple(_conversation(end) for end in ends),
-        tools=ends[0].chain()[0].request.tools if ends else (),
+        tools=_tools(tree.calls, generations),
         accounting=account(generations, segments, budget_hit, refused),
     )
+
+
+def _tools(calls: Sequence[Call], generations: Sequence[Generation]) -> tuple[Tool, ...]:
+    """What the main conversation was offered when it began."""
+    main = (call for call, generation in zip(calls, generations, strict=True) if generation.role == "main")
+    return next((call.request.tools for call in main), ())
 
 
 def account(
@@ -111,12 +117,12 @@ def _excluded(
     calls: Sequence[Call], fates: Mapping[Call, Fate], roles: Mapping[Call, CallRole], train_roles: Collection[CallRole]
 ) -> dict[Call, str | None]:
     """Why delivered answers are not trained, those that are not."""
-    unseen: dict[Call, str | None] = {}
+    omitted: dict[Call, str | None] = {}
     reasons: dict[Call, str | None] = {}
     for call in calls:
-        unseen[call] = _unseen(call, unseen)
+        omitted[call] = _omitted(call, omitted)
         role = roles[call]
-        reason = unseen[call] or (None if role in train_roles else f"role_{role}")
+        reason = omitted[call] or (None if role in train_roles else f"role_{role}")
         reasons[call] = reason if fates[call] == "delivered" else None
     return reasons
 
@@ -141,10 +147,10 @@ def _fate(call: Call) -> Fate:
     return "delivered" if call.written else "abandoned"
 
 
-def _unseen(call: Call, known: Mapping[Call, str | None]) -> str | None:
+def _omitted(call: Call, known: Mapping[Call, str | None]) -> str | None:
     """What a call's prompt held that a text model cannot see, if anything; calls before it are `known`."""
     before = None if call.parent is None else known[call.parent]
-    return before or next((_reason(kind) for message in call.request.messages for kind in message.unseen), None)
+    return before or next((_reason(kind) for message in call.request.messages for kind in message.omitted), None)
 
 
 def _reason(kind: str) -> Unreadable:
@@ -167,7 +173,7 @@ def _generation(
         timings=recording.timings,
         role=role,
         fate=fate,
-        parsed=call.turn is not None and call.turn.well_formed,
+        parsed=call.turn is None or call.turn.well_formed,  # that a turn could not be read at all is no policy's doing
         calls_tools=call.turn is not None and bool(call.turn.message.tool_calls),
         excluded=excluded,
         routes=None if routes is None else routes.rows,

@@ -96,7 +96,7 @@ def _steps(messages: Sequence[Message]) -> list[Step]:
         result = ObservationResult(
             source_call_id=message.tool_call_id,
             content=message.content,
-            extra={"position": position, **_unseen(message)},
+            extra={"position": position, **_omitted(message)},
         )
         found.observation = Observation(results=[*(found.observation.results if found.observation else []), result])
     return steps
@@ -114,9 +114,9 @@ def _step(number: int, message: Message, position: int) -> Step:
             message=message.content,
             reasoning_content=message.reasoning,
             tool_calls=calls or None,
-            extra={"position": position, **_unseen(message)},
+            extra={"position": position, **_omitted(message)},
         )
-    extra: dict[str, Any] = {"position": position, **_unseen(message)}
+    extra: dict[str, Any] = {"position": position, **_omitted(message)}
     if message.role == "tool":  # its call is not in this conversation: ATIF has no place for such a result
         extra["tool_call_id"] = message.tool_call_id
     source = "system" if message.role == "system" else "user"
@@ -131,28 +131,28 @@ def _messages(steps: Sequence[Step]) -> Conversation:
         for result in step.observation.results if step.observation else []:
             extra = result.extra or {}
             placed[extra["position"]] = Message(
-                "tool", str(result.content), tool_call_id=result.source_call_id, unseen=_unseen_of(extra)
+                "tool", str(result.content), tool_call_id=result.source_call_id, omitted=_omitted_of(extra)
             )
     return tuple(message for _, message in sorted(placed.items()))
 
 
 def _message(step: Step, extra: dict[str, Any]) -> Message:
-    text, unseen = str(step.message), _unseen_of(extra)
+    text, omitted = str(step.message), _omitted_of(extra)
     match step.source:
         case "agent":
             calls = [ToolCall(call.tool_call_id, call.function_name, call.arguments) for call in step.tool_calls or []]
-            return Message("assistant", text, tuple(calls), reasoning=step.reasoning_content, unseen=unseen)
+            return Message("assistant", text, tuple(calls), reasoning=step.reasoning_content, omitted=omitted)
         case "system":
-            return Message("system", text, unseen=unseen)
+            return Message("system", text, omitted=omitted)
         case _ if "tool_call_id" in extra:
-            return Message("tool", text, tool_call_id=extra["tool_call_id"], unseen=unseen)
+            return Message("tool", text, tool_call_id=extra["tool_call_id"], omitted=omitted)
         case _:
-            return Message("user", text, unseen=unseen)
+            return Message("user", text, omitted=omitted)
 
 
-def _unseen(message: Message) -> dict[str, Any]:
-    return {"unseen": list(message.unseen)} if message.unseen else {}
+def _omitted(message: Message) -> dict[str, Any]:
+    return {"omitted": list(message.omitted)} if message.omitted else {}
 
 
-def _unseen_of(extra: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(extra.get("unseen", ()))
+def _omitted_of(extra: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(extra.get("omitted", ()))

@@ -125,7 +125,7 @@ class Call:
         )
 
     @property
-    def is_seen(self) -> bool:
+    def has_arrived(self) -> bool:
         """Whether the harness is known to have the answer, if only its beginning."""
         return self.written or self.echoed > 0
 

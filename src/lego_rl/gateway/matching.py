@@ -14,6 +14,9 @@ from lego_rl.messages import Json, Message, Tool, ToolCall
 _UNREAD = ("__unparsedToolInput", "_openhands_malformed_tool_call")
 """Keys in whose place harnesses leave arguments that they cannot read."""
 
+_NOT_RUN, _CALLED, _REASON = "invalid", "tool", "error"
+"""OpenCode's own tool, which it calls in the place of one that it cannot run: its name and its arguments."""
+
 _EXACT, _LARGEST = 2**53, 10**308
 """Up to where doubles hold every whole number, and where they end."""
 
@@ -65,10 +68,12 @@ def _is_another_tool(known: str, sent: str, tools: Sequence[Tool]) -> bool:
 def _says_it_was_not_run(known: ToolCall, sent: ToolCall) -> bool:
     """Whether a harness put a call of its own in this one's place, for want of such a tool or of arguments it can read.
 
-    It keeps the id and wraps what it got (``_UNREAD``), or calls a tool of its own with the name that was called.
+    It keeps the id, and no argument is left in its own place.
     """
-    wrapped = any(key in sent.arguments and key not in known.arguments for key in _UNREAD)
-    return wrapped or (sent.name != known.name and known.name in sent.arguments.values())
+    if sent.name == _NOT_RUN != known.name:
+        return sent.arguments.keys() <= {_CALLED, _REASON} and sent.arguments.get(_CALLED) == known.name
+    unread = any(key in sent.arguments for key in _UNREAD)
+    return unread and sent.name == known.name and sent.arguments.keys().isdisjoint(known.arguments)
 
 
 def _are_defaults(added: Mapping[str, Json], name: str, tools: Sequence[Tool]) -> bool:
@@ -92,7 +97,8 @@ def _same_value(known: Json, sent: Json) -> bool:
     if isinstance(known, list) and isinstance(sent, list):
         return len(known) == len(sent) and all(map(_same_value, known, sent))
     if isinstance(known, str) and not isinstance(sent, str):
-        return _parsed(known) == sent
+        parsed = _parsed(known)
+        return not isinstance(parsed, str) and _same_value(parsed, sent)
     return known == sent or _is_rounded(known, sent)
 
 

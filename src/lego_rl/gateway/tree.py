@@ -17,7 +17,7 @@ from lego_rl.gateway.matching import same_message, same_messages
 from lego_rl.gateway.position import Position
 from lego_rl.gateway.recording import Recording
 from lego_rl.gateway.turn import Turn
-from lego_rl.messages import Message, Tool
+from lego_rl.messages import Message
 
 type _Anchor = tuple[str, ...]
 """The key under which an assistant's turn is found again."""
@@ -41,7 +41,7 @@ class _Match:
         """Higher for what follows more of the request, then for an answer that arrived, then for a newer one."""
         if self.call is None:
             return self.used, False, -1
-        return self.used, self.call.is_seen, self.call.index
+        return self.used, self.call.has_arrived, self.call.index
 
 
 class TokenTree:
@@ -69,7 +69,7 @@ class TokenTree:
         new = rest.messages[1:] if is_cut else rest.messages
         blocks: list[list[Message]] = [[]]
         reused: list[Call] = []
-        sampled = _Sampled(self._by_anchor, request.tools)
+        sampled = _Sampled(self._by_anchor, request)
         for message in new:
             call = sampled.turn(message) if message.role == "assistant" else None
             if call is None:
@@ -152,7 +152,7 @@ class TokenTree:
                 turns[place] = call
                 place += 1
         before = {each for call in chain for each in call.reused}
-        sampled = _Sampled(self._by_anchor, request.tools, before)
+        sampled = _Sampled(self._by_anchor, request, before)
         for at, message in enumerate(request.messages):
             if message.role == "assistant" and at not in turns and (said := sampled.turn(message)) is not None:
                 turns[at] = said
@@ -200,44 +200,62 @@ class TokenTree:
         ids = {call.id for message in request.messages for call in message.tool_calls}
         for each in ids:
             for call in self._by_anchor.get(("call", each), ()):
-                if not call.is_seen and call.turn and ids.issuperset(made.id for made in call.turn.message.tool_calls):
+                if (
+                    not call.has_arrived
+                    and call.turn
+                    and ids.issuperset(made.id for made in call.turn.message.tool_calls)
+                ):
                     call.echoed = call.count
 
 
 class _Sampled:
     """Finds the call of any branch that sampled a turn: as context, it keeps the ids that it was sampled with.
 
+    Words alone do not say whose they are, for a harness may invent a turn: an answer that nobody may have got is looked
+    for only in the conversation that asked for it.
+
     Args:
         by_anchor: All calls.
-        tools: Of the request that holds the turns.
+        request: That holds the turns.
         before: Calls whose answers the conversation held before; of equal turns it is theirs.
     """
 
     def __init__(
-        self, by_anchor: Mapping[_Anchor, Sequence[Call]], tools: Sequence[Tool], before: Collection[Call] = ()
+        self, by_anchor: Mapping[_Anchor, Sequence[Call]], request: Request, before: Collection[Call] = ()
     ) -> None:
         self._by_anchor = by_anchor
-        self._tools = tools
+        self._request = request
         self._before = before
         self._found: dict[_Anchor, Call | None] = {}
 
     def turn(self, message: Message) -> Call | None:
         """The call that sampled an assistant's message, if one did."""
         anchor = _anchor(message)
-        if message.tool_calls:
+        if message.tool_calls:  # nobody else gives their ids
             return next((call for call in self._by_anchor.get(anchor, ()) if self._said(call, message)), None)
         if anchor not in self._found:  # a turn of text is its anchor
-            of_text = (call for call in self._by_anchor.get(anchor, ()) if self._said(call, message))
+            known = (call for call in self._by_anchor.get(anchor, ()) if call.has_arrived or self._asked(call))
+            of_text = (call for call in known if self._said(call, message))
             self._found[anchor] = max(of_text, key=lambda call: self._rank(call, message), default=None)
         return self._found[anchor]
 
     def _said(self, call: Call, message: Message) -> bool:
-        return call.turn is not None and same_message(call.turn.message, message, self._tools)
+        return call.turn is not None and same_message(call.turn.message, message, self._request.tools)
+
+    def _asked(self, call: Call) -> bool:
+        first = call.chain()[0].request
+        return first.lane == self._request.lane and _start(first) == _start(self._request)
 
     def _rank(self, call: Call, message: Message) -> tuple[bool, bool, bool, int]:
         """Of equal texts: one that was there before, thought the same, is known to have arrived, is newer."""
         thought = (call.turn.message.reasoning or "").strip() if call.turn else ""
-        return call in self._before, thought == (message.reasoning or "").strip(), call.is_seen, call.index
+        return call in self._before, thought == (message.reasoning or "").strip(), call.has_arrived, call.index
+
+
+def _start(request: Request) -> tuple[Message, ...]:
+    """How a conversation begins: up to the first message that is not the system's."""
+    first = next((at for at, each in enumerate(request.messages) if each.role != "system"), len(request.messages))
+    return request.messages[: first + 1]
 
 
 def _anchor(message: Message) -> _Anchor:

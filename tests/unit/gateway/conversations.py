@@ -60,7 +60,7 @@ class Sampled:
     @property
     def sees_all(self) -> bool:
         """Whether its prompt held nothing that a text model cannot see."""
-        return not any(message.unseen for message in self.asked)
+        return not any(message.omitted for message in self.asked)
 
 
 @dataclass(repr=False, eq=False)
@@ -281,7 +281,7 @@ class Conversations(RuleBasedStateMachine):
         self.talks.append(talk)
         self.script("call")
         self.extend(talk, self.runner.run(self.ask(forms, talk)))
-        talk.messages[at] = replace(talk.messages[at], content=f"See {SHOWN} {self.unique()}", unseen=("image",))
+        talk.messages[at] = replace(talk.messages[at], content=f"See {SHOWN} {self.unique()}", omitted=("image",))
         self.rewrites += at == 1
         self.script(kind)
         self.extend(talk, self.runner.run(self.ask(forms, talk)))
@@ -426,7 +426,7 @@ class Conversations(RuleBasedStateMachine):
                 del messages[index]
                 answers = {at - (at > index): sampled for at, sampled in answers.items() if at != index}
             case "edit":
-                messages[index - 1] = replace(messages[index - 1], content=f"edited {self.unique()}", unseen=())
+                messages[index - 1] = replace(messages[index - 1], content=f"edited {self.unique()}", omitted=())
                 answers.pop(index - 1, None)
             case "clear":
                 calls = (ToolCall(self.unique(), "bash", {}),) if not messages[index].tool_calls else ()

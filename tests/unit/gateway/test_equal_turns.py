@@ -179,7 +179,7 @@ async def test_a_turn_that_was_only_thought_is_found_after_a_rewrite() -> None:
 
 
 @modes
-async def test_an_answer_is_seen_by_whoever_names_its_calls(reasoning: str, template: ChatTemplate) -> None:
+async def test_an_answer_has_arrived_by_whoever_names_its_calls(reasoning: str, template: ChatTemplate) -> None:
     two = "".join(call_text("bash", {"command": command}) for command in ("ls", "pwd"))
     trial = Trial([two, "Fine.", two, "Fine."], reasoning, template)
     said = await trial.ask(START, arrives=False)
@@ -208,3 +208,27 @@ async def test_a_compaction_is_one_in_every_mode(reasoning: str, template: ChatT
     trajectory = trial.close()
     assert [each.role for each in trajectory.generations] == ["main", "main", "compaction", "main"]
     assert trajectory.accounting.delivered_fraction == 1.0
+
+
+@modes
+@pytest.mark.parametrize("lane", ["", "sub"])
+async def test_invented_words_are_not_an_answer_that_nobody_got(
+    reasoning: str, template: ChatTemplate, lane: str
+) -> None:
+    trial = Trial(["Understood.", "Next."], reasoning, template)
+    await trial.ask(START, arrives=False)
+    elsewhere = [START[0], user("So far: much.")] if lane else EXPLORE
+    await trial.ask([*elsewhere, Message("assistant", "Understood."), user("Go on.")], lane=lane)
+    trajectory = trial.close()
+    assert fates(trajectory) == ["abandoned", "delivered"]
+    assert trained(trajectory) == [len(trial.engine.samples[1].token_ids)]
+
+
+@modes
+async def test_an_answer_that_its_own_conversation_holds_after_a_rewrite_arrived(
+    reasoning: str, template: ChatTemplate
+) -> None:
+    trial = Trial(["Understood.", "Next."], reasoning, template)
+    said = await trial.ask(START, arrives=False)
+    await trial.ask([*START, user("Be quick."), said, user("Go on.")])
+    assert fates(trial.close()) == ["delivered", "delivered"]

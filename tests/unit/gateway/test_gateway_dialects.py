@@ -44,9 +44,9 @@ def test_anthropic_results_come_before_text_and_a_text_model_is_told_of_images()
         image,
     ]
     assert from_anthropic({"role": "user", "content": content}) == (
-        Message("tool", "out[image]", tool_call_id="c1", unseen=("image",)),
+        Message("tool", "out[image]", tool_call_id="c1", omitted=("image",)),
         Message("tool", "", tool_call_id="c2"),
-        Message("user", "Look: [image]", unseen=("image",)),
+        Message("user", "Look: [image]", omitted=("image",)),
     )
 
 
@@ -55,7 +55,7 @@ def from_responses(*items: Json) -> tuple[Message, ...]:
 
 
 NEXT: Json = {"type": "what comes next"}
-UNSEEN: dict[str, tuple[Json, Json, Json]] = {
+OMITTED: dict[str, tuple[Json, Json, Json]] = {
     "image": ({"type": "image", "source": {}}, {"type": "image_url", "image_url": {}}, {"type": "input_image"}),
     "file": ({"type": "document", "source": {}}, {"type": "file", "file": {}}, {"type": "input_file"}),
     "audio": ({"type": "audio"}, {"type": "input_audio", "input_audio": {}}, {"type": "input_audio"}),
@@ -63,12 +63,12 @@ UNSEEN: dict[str, tuple[Json, Json, Json]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "parts"), UNSEEN.items(), ids=UNSEEN)
+@pytest.mark.parametrize(("name", "parts"), OMITTED.items(), ids=OMITTED)
 def test_what_a_text_model_cannot_see_has_one_name_in_every_protocol(name: str, parts: tuple[Json, Json, Json]) -> None:
     before: Json = {"type": "text", "text": "See "}
     anthropic, chat, responses = ({"role": "user", "content": [before, part]} for part in parts)
     assert from_anthropic(anthropic) == from_openai(chat) == from_responses(responses)
-    assert from_anthropic(anthropic) == (Message("user", f"See [{name}]", unseen=(name,)),)
+    assert from_anthropic(anthropic) == (Message("user", f"See [{name}]", omitted=(name,)),)
 
 
 @pytest.mark.parametrize("mark", [{}, {"is_error": False}, {"is_error": True}], ids=["none", "false", "true"])
@@ -108,7 +108,7 @@ def test_openai_messages() -> None:
         {"role": "assistant", "tool_calls": None},
     ) == (
         Message("system", "Be brief."),
-        Message("user", "ab[image]", unseen=("image",)),
+        Message("user", "ab[image]", omitted=("image",)),
         Message("assistant", "", (ToolCall("c1", "bash", {"command": "ls"}),), reasoning="hm"),
         Message("tool", "out", tool_call_id="c1"),
         Message("assistant", ""),

@@ -131,7 +131,7 @@ async def test_an_answer_that_cannot_be_read_is_recorded_and_the_hosts() -> None
         assert (await at.post(wire, wire.body(START, ()))).status == 500
         assert isinstance(at.session.failure, OverflowError)
         accounting = (await at.close()).accounting
-        assert (accounting.calls, accounting.tool_parse_faults) == (1, 1)
+        assert (accounting.calls, accounting.tool_parse_faults) == (1, 0)
         assert accounting.trainable_tokens == 0
 
 

@@ -71,6 +71,14 @@ REWRITES = {
     "another tool's call": replace(
         KNOWN, tool_calls=(replace(KNOWN.tool_calls[0], name="invalid", arguments={"tool": "read", "error": "none"}),)
     ),
+    "an offered tool's call that mentions it": replace(
+        KNOWN, tool_calls=(replace(KNOWN.tool_calls[0], name="edit", arguments={"command": "bash"}),)
+    ),
+    "an unknown tool's call that mentions it": replace(
+        KNOWN, tool_calls=(replace(KNOWN.tool_calls[0], name="shell", arguments={"say": "bash", "run": "rm -rf /"}),)
+    ),
+    "another command, unread": with_arguments(command="rm", __unparsedToolInput=1),
+    "another list": with_arguments(list=[True, 2]),
     "argument lost": replace(KNOWN, tool_calls=(replace(KNOWN.tool_calls[0], arguments={"command": "ls"}),)),
 }
 

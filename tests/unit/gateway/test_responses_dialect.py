@@ -59,7 +59,7 @@ def test_roles_and_ways_to_write_a_message() -> None:
     ) == (
         Message("system", "one"),
         Message("system", "two"),
-        Message("user", "a[image]", unseen=("image",)),
+        Message("user", "a[image]", omitted=("image",)),
         Message("assistant", "plain"),
         Message("assistant", "No."),
     )
@@ -119,7 +119,7 @@ def test_calls_that_a_harness_sends_back() -> None:
 
 def test_items_that_a_text_conversation_has_no_place_for_are_named() -> None:
     assert messages({"type": "web_search_call", "id": "ws_1", "status": "completed"}) == (
-        Message("user", "[web_search_call]", unseen=("web_search_call",)),
+        Message("user", "[web_search_call]", omitted=("web_search_call",)),
     )
 
 

@@ -133,3 +133,12 @@ async def test_the_recipe_says_which_roles_train_and_the_others_are_counted(role
     assert found == ["title", "main", "main", "subagent", "compaction", "compaction", "main"]
     check_laws(trajectory, engine.samples, {sample.call_id for sample in engine.samples}, train_roles=roles)
     assert set(trajectory.accounting.excluded) == {f"role_{role}" for role in found if role not in roles}
+
+
+async def test_the_tools_of_a_trajectory_are_those_of_the_main_conversation_whatever_trains() -> None:
+    async with served(tape([CALL] * 2), capture=CaptureSettings(train_roles=("subagent",))) as at:
+        await at.ask(WIRE, *MAIN)
+        await at.ask(WIRE, *SUB)
+        trajectory = await at.close()
+    assert [each.role for each in trajectory.generations] == ["main", "subagent"]
+    assert trajectory.tools == (BASH,)

@@ -65,7 +65,7 @@ class Wire(Protocol):
 
 def parts(message: Message, text_type: str, image: Json) -> Json:
     """The content of a message: its text, or parts where it holds images."""
-    if not message.unseen:
+    if not message.omitted:
         return message.content
     pieces = message.content.split(SHOWN)
     texts: list[list[Json]] = [[{"type": text_type, "text": piece}] if piece else [] for piece in pieces]

@@ -117,7 +117,7 @@ def _message(fields: Mapping[str, Json], where: str) -> list[Message]:
             return _user(read, where)
         case "system":
             told = said_in(read, f"{where}.content")
-            return [Message("system", told.text, unseen=told.unseen)]
+            return [Message("system", told.text, omitted=told.omitted)]
         case _:
             raise BadRequest(f"{where}.role", "expected user, assistant or system")
 
@@ -134,7 +134,7 @@ def _assistant(blocks: list[Mapping[str, Json]], where: str) -> Message:
         spoken.text,
         tuple(_tool_use(block, where) for block in calls),
         reasoning=thinking if thoughts else None,
-        unseen=spoken.unseen,
+        omitted=spoken.omitted,
     )
 
 
@@ -151,14 +151,14 @@ def _user(blocks: list[Mapping[str, Json]], where: str) -> list[Message]:
     text = said_in([block for block in blocks if block.get("type") != "tool_result"], f"{where}.content")
     messages = [_tool_result(block, where) for block in results]
     if text.text or not messages:
-        messages.append(Message("user", text.text, unseen=text.unseen))
+        messages.append(Message("user", text.text, omitted=text.omitted))
     return messages
 
 
 def _tool_result(block: Mapping[str, Json], where: str) -> Message:
     content = said(block.get("content"), f"{where}.content.content")
     call_id = as_text(block.get("tool_use_id"), f"{where}.content.tool_use_id")
-    return Message("tool", content.text, tool_call_id=call_id, unseen=content.unseen)
+    return Message("tool", content.text, tool_call_id=call_id, omitted=content.omitted)
 
 
 def _tools(offered: list[Json]) -> Iterator[Tool]:

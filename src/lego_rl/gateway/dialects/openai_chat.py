@@ -111,15 +111,15 @@ class OpenAIChatDialect:
 
 def _message(fields: Mapping[str, Json], where: str) -> Message:
     content = said(fields.get("content"), f"{where}.content")
-    text, unseen = content.text, content.unseen
+    text, omitted = content.text, content.omitted
     match fields.get("role"):
         case "system" | "developer":
-            return Message("system", text, unseen=unseen)
+            return Message("system", text, omitted=omitted)
         case "user":
-            return Message("user", text, unseen=unseen)
+            return Message("user", text, omitted=omitted)
         case "tool":
             call_id = as_text(fields.get("tool_call_id"), f"{where}.tool_call_id")
-            return Message("tool", text, tool_call_id=call_id, unseen=unseen)
+            return Message("tool", text, tool_call_id=call_id, omitted=omitted)
         case "assistant":
             if fields.get("function_call") is not None:
                 raise BadRequest(f"{where}.function_call", "the predecessor of tools is not supported; send tool_calls")
@@ -130,7 +130,7 @@ def _message(fields: Mapping[str, Json], where: str) -> Message:
                 text,
                 tuple(_tool_call(as_object(call, f"{where}.tool_calls"), f"{where}.tool_calls") for call in calls),
                 reasoning=None if thinking is None else as_text(thinking, f"{where}.reasoning_content"),
-                unseen=unseen,
+                omitted=omitted,
             )
         case _:
             raise BadRequest(f"{where}.role", "expected system, developer, user, assistant or tool")

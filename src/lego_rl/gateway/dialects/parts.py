@@ -19,7 +19,7 @@ _TEXT = {
 }
 """Kinds of parts that are text → the key that holds it. By tool references, Claude Code's search names its finds."""
 
-_UNSEEN = {
+_OMITTED = {
     "image_url": "image",
     "input_image": "image",
     "input_audio": "audio",
@@ -35,11 +35,11 @@ class Said:
 
     Attributes:
         text: All text, and in its place the name of everything else.
-        unseen: What a text model cannot see, in order.
+        omitted: What a text model cannot see, in order.
     """
 
     text: str
-    unseen: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
 
 
 def said(content: Json, where: str) -> Said:
@@ -57,12 +57,12 @@ def said(content: Json, where: str) -> Said:
 
 def said_in(parts: Sequence[Mapping[str, Json]], where: str) -> Said:
     """Parts that were read already."""
-    pieces, unseen = [], []
+    pieces, omitted = [], []
     for part in parts:
         kind = as_text(part.get("type"), f"{where}.type")
         if kind in _TEXT:
             pieces.append(as_text(part.get(_TEXT[kind]), f"{where}.{_TEXT[kind]}"))
         else:
-            unseen.append(_UNSEEN.get(kind, kind))
-            pieces.append(f"[{unseen[-1]}]")
-    return Said("".join(pieces), tuple(unseen))
+            omitted.append(_OMITTED.get(kind, kind))
+            pieces.append(f"[{omitted[-1]}]")
+    return Said("".join(pieces), tuple(omitted))

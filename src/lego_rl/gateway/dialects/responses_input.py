@@ -77,7 +77,7 @@ class RequestBuilder:
         if self._reasoning is not None or self._text is not None or self._calls:
             text = self._text or Said("")
             self.messages.append(
-                Message("assistant", text.text, tuple(self._calls), reasoning=self._reasoning, unseen=text.unseen)
+                Message("assistant", text.text, tuple(self._calls), reasoning=self._reasoning, omitted=text.omitted)
             )
         self._reasoning, self._text, self._calls = None, None, []
 
@@ -157,13 +157,13 @@ def _item(fields: Mapping[str, Json], where: str) -> Item:
         case "function_call_output" | "custom_tool_call_output":
             result = said(fields.get("output"), f"{where}.output")
             call_id = as_text(fields.get("call_id"), f"{where}.call_id")
-            return Message("tool", result.text, tool_call_id=call_id, unseen=result.unseen)
+            return Message("tool", result.text, tool_call_id=call_id, omitted=result.omitted)
         case "additional_tools":
             return _tools(fields.get("tools"), f"{where}.tools")
         case "item_reference":
             raise BadRequest(where, "nothing is stored here that could be referred to; send the item itself")
         case _:
-            return Message("user", f"[{kind}]", unseen=(kind,))
+            return Message("user", f"[{kind}]", omitted=(kind,))
 
 
 def _message(fields: Mapping[str, Json], where: str) -> Message | Said:
@@ -172,9 +172,9 @@ def _message(fields: Mapping[str, Json], where: str) -> Message | Said:
         case "assistant":
             return content
         case "user":
-            return Message("user", content.text, unseen=content.unseen)
+            return Message("user", content.text, omitted=content.omitted)
         case "system" | "developer":
-            return Message("system", content.text, unseen=content.unseen)
+            return Message("system", content.text, omitted=content.omitted)
         case _:
             raise BadRequest(f"{where}.role", "expected user, assistant, system or developer")
 

@@ -100,7 +100,7 @@ async def test_a_conversation_beside_one_with_an_image_trains(wire: Wire) -> Non
 )
 async def test_the_reason_is_the_kind_of_the_part_and_never_a_word_of_the_agents(kind: str, reason: str) -> None:
     async with served(tape(["Done."])) as at:
-        exchange = await at.session.admit(Request((Message("user", f"[{kind}]", unseen=(kind,)),), ()))
+        exchange = await at.session.admit(Request((Message("user", f"[{kind}]", omitted=(kind,)),), ()))
         await exchange.answer()
         exchange.written()
         accounting = (await at.close()).accounting
