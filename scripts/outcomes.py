@@ -165,7 +165,7 @@ REFUSED: Mapping[str, Explained] = {
 PROBLEMS: Mapping[str, str] = {
     "bad_request": "the body breaks the protocol or cannot be read, the chat template refuses the conversation, or no"
     " count of tokens is left. The text says which, and where. Only the last is counted (`count`)",
-    "too_large": "the body is over [the limit](../capture.md#budgets)",
+    "too_large": "the body is over [the limit](../capture.md#what-a-sandbox-can-ask-for)",
     "stalled": "the rest of the body did not come within 30 s: the client stopped sending. Nothing is counted",
     "context": "the prompt is over the budget: `refused` has `context`",
     "overloaded": "the engine failed, to be tried again: `refused` has `engine_error`",
