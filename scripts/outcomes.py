@@ -69,7 +69,8 @@ FATES: Mapping[str, Explained] = {
     "superseded": Explained(
         "the harness asked the very same again and went on with another answer: the newest that was fully written,"
         " unless a later request holds an older one",
-        "a few in a run: clients ask again after a broken stream or a time limit of their own",
+        "a few in a run: clients ask again after a broken stream or a time limit of their own; two sub-agents with the"
+        " very same prompt, where [nothing says who asks](../capture.md#who-is-calling)",
         "in many trials: see in `logs/harness.stderr` why the harness asks again, and compare `seconds/engine` with its"
         " time limit",
     ),
@@ -140,7 +141,7 @@ REFUSED: Mapping[str, Explained] = {
     ),
     "superseded": Explained(
         "the very same request came again while the engine was at work: the older call was aborted, and whoever still"
-        " waits for it gets the newer one's answer",
+        " waits for it gets the newer one's answer. Of the older call there is no other record than this count",
         "a few in a run",
         "as for the fate of that name",
     ),
@@ -277,7 +278,7 @@ was stopped, in [training.md](../training.md#what-to-do).
 """
 _EXCLUDED = """Keys of `excluded` in the accounting, with the tokens that each took. `sampled_tokens` is
 `trainable_tokens` plus all of them, and `delivered_fraction` is `trainable_tokens` ÷ `sampled_tokens`."""
-_REFUSED = """Keys of `refused` in the accounting, with the requests that each took. No model call was completed for them; some
-are answered all the same, as the table says. `budget_hit` is the one that ended the session, if one of these did: `"""
+_REFUSED = """Keys of `refused` in the accounting, with the requests that each took. No model call was completed for them;
+some are answered all the same, as the table says. `budget_hit` is the one that ended the session, if one of these did: `"""
 _PROBLEMS = """Status of a request that gets no answer, by dialect; an error event where a stream has begun. A wrong
 address or secret is a bare 404."""
