@@ -7,10 +7,9 @@ it in slices adds next to nothing, and a limit is taken as passed only when twic
 from collections.abc import Callable, Iterator, Mapping
 
 from lego_rl.gateway.call import Request
+from lego_rl.gateway.encoding import SLICE
 from lego_rl.messages import Json, Message
 
-SLICE = 1 << 15
-"""Characters that are counted at a time."""
 _END_THINK = "</think>"
 
 

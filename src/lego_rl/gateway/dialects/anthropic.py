@@ -20,7 +20,7 @@ from lego_rl.gateway.dialects.fields import (
     as_object,
     as_text,
     optional_list,
-    optional_schema,
+    optional_object,
     optional_text,
 )
 from lego_rl.gateway.dialects.parts import said, said_in
@@ -169,12 +169,12 @@ def _tools(offered: list[Json]) -> Iterator[Tool]:
             yield Tool(
                 as_text(fields.get("name"), f"{where}.name"),
                 optional_text(fields.get("description"), f"{where}.description"),
-                optional_schema(fields.get("input_schema"), f"{where}.input_schema"),
+                optional_object(fields.get("input_schema"), f"{where}.input_schema"),
             )
 
 
 def _choice(value: Json, offered: list[str]) -> ToolChoice:
-    fields = optional_schema(value, "tool_choice")
+    fields = optional_object(value, "tool_choice")
     match fields.get("type", "auto"):
         case "auto":
             return "auto"

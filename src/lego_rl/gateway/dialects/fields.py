@@ -37,7 +37,7 @@ def optional_text(value: Json, where: str) -> str:
     return "" if value is None else as_text(value, where)
 
 
-def optional_schema(value: Json, where: str) -> Mapping[str, Json]:
+def optional_object(value: Json, where: str) -> Mapping[str, Json]:
     """`value` as an object, empty where it is absent."""
     return {} if value is None else as_object(value, where)
 

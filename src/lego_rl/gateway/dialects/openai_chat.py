@@ -16,7 +16,7 @@ from lego_rl.gateway.dialects.fields import (
     as_object,
     as_text,
     optional_list,
-    optional_schema,
+    optional_object,
     optional_text,
 )
 from lego_rl.gateway.dialects.openai_errors import openai_error, openai_failure
@@ -52,7 +52,7 @@ class OpenAIChatDialect:
             _tool(as_object(tool, f"tools[{index}]"), f"tools[{index}]")
             for index, tool in enumerate(optional_list(fields.get("tools"), "tools"))
         ]
-        usage = optional_schema(fields.get("stream_options"), "stream_options").get("include_usage")
+        usage = optional_object(fields.get("stream_options"), "stream_options").get("include_usage")
         request = Request(
             tuple(once(_message, as_object(m, f"messages[{n}]"), f"messages[{n}]") for n, m in enumerate(sent)),
             tuple(tool for tool, _ in tools),
@@ -161,7 +161,7 @@ def _tool(fields: Mapping[str, Json], where: str) -> tuple[Tool, ToolForm | None
     tool = Tool(
         as_text(function.get("name"), f"{where}.function.name"),
         optional_text(function.get("description"), f"{where}.function.description"),
-        optional_schema(function.get("parameters"), f"{where}.function.parameters"),
+        optional_object(function.get("parameters"), f"{where}.function.parameters"),
     )
     return tool, None
 

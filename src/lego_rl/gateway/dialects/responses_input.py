@@ -15,7 +15,7 @@ from lego_rl.gateway.dialects.fields import (
     as_object,
     as_text,
     optional_list,
-    optional_schema,
+    optional_object,
     optional_text,
 )
 from lego_rl.gateway.dialects.parts import Said, said
@@ -140,7 +140,7 @@ def _tool(
     tool = Tool(
         seen,
         optional_text(fields.get("description"), f"{where}.description"),
-        optional_schema(fields.get("parameters"), f"{where}.parameters"),
+        optional_object(fields.get("parameters"), f"{where}.parameters"),
     )
     yield tool, None if namespace is None else ToolForm(name, namespace)
 

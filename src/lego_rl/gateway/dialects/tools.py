@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 from lego_rl.gateway.call import ToolChoice
 from lego_rl.gateway.dialects.base import BadRequest
-from lego_rl.gateway.dialects.fields import as_list, as_object, as_text, optional_schema, optional_text
+from lego_rl.gateway.dialects.fields import as_list, as_object, as_text, optional_object, optional_text
 from lego_rl.gateway.json_text import BODY_DEPTH, TooDeepError, read_json
 from lego_rl.messages import Json, Tool, ToolCall
 
@@ -21,9 +21,9 @@ def free_form_tool(name: str, fields: Mapping[str, Json], where: str) -> Tool:
         where: Place of `fields`.
     """
     description = optional_text(fields.get("description"), f"{where}.description")
-    shape = optional_schema(fields.get("format"), f"{where}.format")
+    shape = optional_object(fields.get("format"), f"{where}.format")
     # Chat Completions has one level more than Responses.
-    grammar = optional_schema(shape.get("grammar"), f"{where}.format.grammar") or shape
+    grammar = optional_object(shape.get("grammar"), f"{where}.format.grammar") or shape
     definition = optional_text(grammar.get("definition"), f"{where}.format.definition")
     text = "\n\n".join(part for part in (description, definition) if part)
     return Tool(name, text, {"type": "object", "properties": {_INPUT: {"type": "string"}}, "required": [_INPUT]})
