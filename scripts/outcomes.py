@@ -278,7 +278,8 @@ was stopped, in [training.md](../training.md#what-to-do).
 """
 _EXCLUDED = """Keys of `excluded` in the accounting, with the tokens that each took. `sampled_tokens` is
 `trainable_tokens` plus all of them, and `delivered_fraction` is `trainable_tokens` ÷ `sampled_tokens`."""
-_REFUSED = """Keys of `refused` in the accounting, with the requests that each took. No model call was completed for them;
-some are answered all the same, as the table says. `budget_hit` is the one that ended the session, if one of these did: `"""
+_REFUSED = """Keys of `refused` in the accounting, with the requests that each took. No model call was completed for
+them; some are answered all the same, as the table says. `budget_hit` is the one that ended the session, if one of these
+did: `"""
 _PROBLEMS = """Status of a request that gets no answer, by dialect; an error event where a stream has begun. A wrong
 address or secret is a bare 404."""
