@@ -56,7 +56,7 @@ COUNTS: Mapping[str, Explained] = {
     ),
     "tool_calls": Explained("answers with a call that could be read", "", "none: see `tool_parse_faults`"),
     "budget_hit": Explained("which budget ended the session, if one did", "", "below"),
-    "refused": Explained("requests that no model call of their own answered", "", "below"),
+    "refused": Explained("requests for which no model call was completed", "", "below"),
 }
 
 FATES: Mapping[str, Explained] = {
@@ -69,7 +69,8 @@ FATES: Mapping[str, Explained] = {
     "superseded": Explained(
         "the harness asked the very same again and went on with another answer: the newest that was fully written,"
         " unless a later request holds an older one",
-        "a few in a run: clients ask again after a broken stream or a time limit of their own",
+        "a few in a run: clients ask again after a broken stream or a time limit of their own; two sub-agents with the"
+        " very same prompt, where [nothing says who asks](../capture.md#who-is-calling)",
         "in many trials: see in `logs/harness.stderr` why the harness asks again, and compare `seconds/engine` with its"
         " time limit",
     ),
@@ -140,7 +141,7 @@ REFUSED: Mapping[str, Explained] = {
     ),
     "superseded": Explained(
         "the very same request came again while the engine was at work: the older call was aborted, and whoever still"
-        " waits for it gets the newer one's answer",
+        " waits for it gets the newer one's answer. Of the older call there is no other record than this count",
         "a few in a run",
         "as for the fate of that name",
     ),
@@ -165,7 +166,7 @@ REFUSED: Mapping[str, Explained] = {
 PROBLEMS: Mapping[str, str] = {
     "bad_request": "the body breaks the protocol or cannot be read, the chat template refuses the conversation, or no"
     " count of tokens is left. The text says which, and where. Only the last is counted (`count`)",
-    "too_large": "the body is over [the limit](../capture.md#budgets)",
+    "too_large": "the body is over [the limit](../capture.md#what-a-sandbox-can-ask-for)",
     "stalled": "the rest of the body did not come within 30 s: the client stopped sending. Nothing is counted",
     "context": "the prompt is over the budget: `refused` has `context`",
     "overloaded": "the engine failed, to be tried again: `refused` has `engine_error`",
@@ -213,7 +214,7 @@ def outcomes_page() -> Iterator[str]:
     rows |= explained((name for name in names_of(Unheld) if name not in FATES), UNHELD)
     rows |= {_together(f"role_{role}" for role in names_of(CallRole)): OF_A_ROLE}
     yield _table("excluded", rows | {_together(names_of(Unreadable)): OF_A_KIND})
-    yield f"## Requests without a model call of their own\n\n{_REFUSED}{_together(names_of(BudgetHit))}`.\n"
+    yield f"## Requests without a completed model call\n\n{_REFUSED}{_together(names_of(BudgetHit))}`.\n"
     yield _table("refused", explained(names_of(Refusal), REFUSED))
     yield f"## Answers that are errors\n\n{_PROBLEMS}\n"
     yield _statuses()
@@ -277,7 +278,8 @@ was stopped, in [training.md](../training.md#what-to-do).
 """
 _EXCLUDED = """Keys of `excluded` in the accounting, with the tokens that each took. `sampled_tokens` is
 `trainable_tokens` plus all of them, and `delivered_fraction` is `trainable_tokens` ÷ `sampled_tokens`."""
-_REFUSED = """Keys of `refused` in the accounting, with the requests that each took. No token was sampled for them; some
-are answered all the same, as the table says. `budget_hit` is the one that ended the session, if one of these did: `"""
+_REFUSED = """Keys of `refused` in the accounting, with the requests that each took. No model call was completed for
+them; some are answered all the same, as the table says. `budget_hit` is the one that ended the session, if one of these
+did: `"""
 _PROBLEMS = """Status of a request that gets no answer, by dialect; an error event where a stream has begun. A wrong
 address or secret is a bare 404."""

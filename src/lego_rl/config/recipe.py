@@ -77,7 +77,7 @@ class BudgetSection(Settings):
     """What one trial may spend: the gateway's budget, the same for every harness."""
 
     turns: int = Field(default=200, ge=1)
-    """Model calls, sub-agents included."""
+    """Answered model calls, of all roles together."""
     context_tokens: int = Field(default=200_000, ge=16)
     """Longest prompt plus response of one call, in tokens."""
     output_tokens: int = Field(default=32_768, ge=1)

@@ -39,7 +39,7 @@ class Seen:
     obeyed: frozenset[str] = frozenset()
 
     def refused(self, reason: Refusal) -> int:
-        """Requests that no model call of their own answered, for a reason."""
+        """Requests for which no model call was completed, for a reason."""
         return self.trajectory.accounting.refused.get(reason, 0)
 
     def roles(self) -> set[str]:
@@ -163,7 +163,7 @@ _ROOM_TOKENS = 4_000
 SITUATIONS: tuple[Situation, ...] = (
     Situation("fix", "five turns, nothing goes wrong", _plain),
     Situation("malformed", "a call that cannot be parsed", _parse_fault, ("malformed", *FIX)),
-    Situation("unknown-tool", "a call of a tool that there is not", _mended, (FIX[0], "unknown tool", *FIX[1:])),
+    Situation("unknown-tool", "a call of a tool that does not exist", _mended, (FIX[0], "unknown tool", *FIX[1:])),
     Situation("unavailable", "the engine fails once, then works", _recovered, interfere=_fails_once),
     Situation("cut", "an answer breaks off", _mended, faults={3: "cut"}),
     Situation("cut-again", "two first answers break off", _mended, faults={1: "cut", 2: "cut"}),

@@ -37,7 +37,7 @@ def trajectory_of(
     Args:
         tree: Its calls.
         budget_hit: Which budget ended it, if one did.
-        refused: Requests that no model call of their own answered: reason → requests.
+        refused: Requests for which no model call was completed: reason → requests.
         train_roles: Which calls train.
 
     Raises:
@@ -73,7 +73,7 @@ def account(
         generations: Its calls.
         segments: What was built from them.
         budget_hit: Which budget ended its session, if one did.
-        refused: Requests that no model call of their own answered: reason → requests.
+        refused: Requests for which no model call was completed: reason → requests.
     """
     excluded: Counter[str] = Counter()
     for generation in generations:

@@ -8,7 +8,7 @@ class Budget:
     """What one trial may spend.
 
     Attributes:
-        turns: Model calls of the main conversation and its sub-agents together.
+        turns: Answered model calls, of all roles together.
         context_tokens: Longest prompt plus response of one call, in tokens.
         output_tokens: Most tokens sampled in one call.
         wall_clock_sec: Seconds from the first request; also bounds the agent phase.

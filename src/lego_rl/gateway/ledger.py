@@ -27,7 +27,7 @@ class Ledger:
         budget: What it may spend.
 
     Attributes:
-        refused: Requests that no model call of their own answered: reason → requests.
+        refused: Requests for which no model call was completed: reason → requests.
         budget_hit: Which budget ended the session, if one did: no call that began after it was hit was answered. So a
             harness whose prompt overflowed, and that went on with a shorter one, was not ended.
         closed: Whether the session is over, so that nothing is allowed any more.

@@ -19,7 +19,8 @@ from lego_rl.gateway.session import Session
 from lego_rl.gateway.threads import LARGE_CHARACTERS, REQUESTS, in_thread
 
 _HEAD_START_SECONDS = 0.05
-"""How long a stream's headers wait: a failure of the engine that is there at once gets a status of its own."""
+"""How long a stream's headers wait after the request was admitted: a failure of the engine that is there by then gets a
+status of its own."""
 
 _OPEN = 32
 """Completions of a session that are answered at once: a harness with many sub-agents has about ten."""

@@ -1,10 +1,10 @@
 """Model calls as training sequences: every delivered sampled token is trained in exactly one of them.
 
-Rule: a segment is a chain from a first call to a delivered call of which no delivered call continues all that was
-delivered. A token that lies on several chains is trained in the first one (chains of the main conversation come first,
-then the older last call) and is context in the others. Superseded and abandoned calls are in no segment. Nor are
-excluded ones, but as the context of a call that trains: a segment ends with the last such call, and a chain without one
-has no segment. Where a harness echoed a prefix of an answer, its chain holds that prefix.
+Rule: a chain goes from a first call to a delivered call whose delivered tokens no other delivered call continues in
+full. A token that lies on several chains is trained in the first one (chains of the main conversation come first, then
+the older last call) and is context in the others. A segment is a chain up to the last call of which it trains a token,
+so a chain that trains nothing has none. Superseded and abandoned calls are in no segment. Nor are excluded ones, but as
+the context of a call that trains. Where a harness echoed a prefix of an answer, its chain holds that prefix.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,9 @@
 """The gateway's HTTP side: one listener a trial, every dialect below one unguessable path.
 
 Invariant: a listener answers for its own session and for nothing else, so a sandbox cannot reach another trial even
-with its secret, nor take more than its share of the host's connections. Streams get their headers within 50 ms and a
-ping every few seconds; a client that is gone aborts its call.
+with its secret, nor take more than its share of the host's connections. A stream gets its headers within 50 ms of being
+admitted (`respond`: 32 requests of a session are, at once) and a ping every few seconds; a client that is gone aborts
+its call.
 """
 
 import asyncio

@@ -54,7 +54,7 @@ class Session:
     Attributes:
         path: ``/s/<secret>``, below which the session answers.
         budget: What the trial may spend.
-        requests: Completions that the harness asked for, however they ended.
+        requests: Requests for completions that could be read, however they ended.
         failure: What failed on this side. An `EngineError` is transient, the next answered call clears it; anything
             else stays, and every later request is refused. No harness and no policy can bring about an `EngineError`
             or a `CaptureError`; what nobody foresaw may be a bug that the agent's own words bring out.

@@ -33,7 +33,7 @@ type BudgetHit = Literal["turns", "context", "wall_clock", "attempts"]
 """What of a budget can end a session. ``attempts``: too many model calls were begun for the turns there are."""
 
 type Refusal = BudgetHit | Literal["closed", "count", "superseded", "client_gone", "engine_error", "internal"]
-"""Why no model call of its own answered a request. A budget, or ``closed``: the session was over. ``count``: no count
+"""Why no model call was completed for a request. A budget, or ``closed``: the session was over. ``count``: no count
 of prompt tokens was left. ``superseded``: a newer request for the same came while the engine was at work, whose answer
 both get. ``client_gone``: nobody waited any more. ``engine_error``: the engine failed. ``internal``: this side has a
 bug or a wrong configuration."""
@@ -145,7 +145,7 @@ class Accounting:
         truncated: Calls that the token limit ended.
         tool_calls: Calls with a tool call that could be parsed.
         budget_hit: Which budget ended the session, if one did; not one after which the policy answered again.
-        refused: Requests that no model call of their own answered: reason → requests.
+        refused: Requests for which no model call was completed: reason → requests.
     """
 
     calls: int = 0

@@ -1,4 +1,7 @@
-"""The situations' own machinery, with a toy in place of a harness: every fault happens, and every law holds."""
+"""The situations' own machinery, with a toy in place of a harness: every law holds in nine of them.
+
+`cut-again`, `subagent`, `context` and `wall-clock` are tried with real harnesses alone.
+"""
 
 from dataclasses import replace
 from pathlib import Path
