@@ -154,7 +154,7 @@ class CaptureBench:
     ) -> tuple[Gateway, Session, str]:
         gateway = Gateway(engine, self._template, Qwen3CoderParser(), spool=spool)
         budget = Budget(turns=self._shape.turns, context_tokens=context_tokens)
-        session = gateway.open(budget, temperature=1.0, seed=0)
+        session = gateway.open(budget, temperature=1.0, seed=0, log=spool / f"{engine.name}.log")
         sock = socket.create_server(("127.0.0.1", 0))
         listener = await gateway.serve(sock, session)
         stack.push_async_callback(listener.close)

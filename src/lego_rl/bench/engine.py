@@ -42,6 +42,7 @@ class ReadyEngine:
         routes: What it routes by; ``None`` for a dense policy.
 
     Attributes:
+        name: As given.
         marks: CPU seconds of this process when each call arrived.
     """
 
@@ -49,7 +50,7 @@ class ReadyEngine:
 
     def __init__(self, name: str, replies: Sequence[NDArray[np.int32]], routes: Routes | None = None) -> None:
         generator = np.random.default_rng(1)
-        self._name = name
+        self.name = name
         self._routes = routes
         self._replies = [tuple(ids.tolist()) for ids in replies]
         # Log-probs of a policy: most tokens are nearly certain, some are not, and no two are alike in all bits.
@@ -67,7 +68,7 @@ class ReadyEngine:
         token_ids = self._replies[number]
         fed = len(prompt_ids) + len(token_ids) - 1
         return Sample(
-            call_id=f"{self._name}-{number}",
+            call_id=f"{self.name}-{number}",
             prompt_ids=prompt_ids,
             token_ids=token_ids,
             logprobs=self._logprobs[number],

@@ -1,5 +1,6 @@
 """``lego-rl inspect``: a trial's calls and training sequences, with what is trained in each."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,7 +16,9 @@ from lego_rl.commands.screen import Screen
 from lego_rl.config.load import read
 from lego_rl.config.recipe import Recipe
 from lego_rl.errors import ConfigError, RunError
+from lego_rl.gateway.call_log import CALL_LOG, LoggedCall, read_calls
 from lego_rl.gateway.trajectory import Generation, Segment, Trajectory
+from lego_rl.messages import Message
 from lego_rl.plain_text import plain, plain_line
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.store import RunDirectory, TrialStore
@@ -41,7 +44,7 @@ def run(trial: Path, policy: str | None, context: int) -> None:
     """Print a trial.
 
     Args:
-        trial: Its folder, ``RUN/trials/ID``.
+        trial: Its folder, ``RUN/trials/ID``; of a trial that is not finished, where it will be.
         policy: Whose tokenizer spells the tokens, a directory or ``builtin:NAME``; the one that the run's recipe names
             if not given.
         context: Characters shown of a stretch of context; what the policy sampled is shown whole.
@@ -51,6 +54,10 @@ def run(trial: Path, policy: str | None, context: int) -> None:
         ConfigError: There is no such policy, it has no tokenizer, or not the one that the tokens are of.
     """
     trial = trial.resolve()
+    log = RunDirectory(trial.parent.parent).scratch / trial.name / CALL_LOG
+    if not (trial / OUTCOME_FILE).is_file() and log.is_file():
+        _print_unfinished(trial.name, read_calls(log))
+        return
     if not (trial / OUTCOME_FILE).is_file():
         raise RunError(f"{trial} holds no trial", "name a folder below trials/ of a run directory")
     record = TrialStore(trial.parent).load(trial.name)
@@ -69,6 +76,25 @@ def run(trial: Path, policy: str | None, context: int) -> None:
     screen.print(_calls(record.trajectory))
     for number, segment in enumerate(record.trajectory.segments):
         screen.print(_segment(number, segment, tokenizer, context))
+
+
+def _print_unfinished(name: str, calls: Iterator[LoggedCall]) -> None:
+    """What was said so far in a trial that runs, or that was killed."""
+    screen = Screen()
+    screen.print(f"{name}\nnot finished; what was said so far:", soft_wrap=True)
+    for call in calls:
+        after = "" if call.parent is None else f" after {call.parent}"
+        text = Text(f"\ncall {call.index}{after} · {len(call.token_ids)} tokens sampled", style="bold")
+        for message in (*call.messages, call.answer):
+            style = "green not bold" if message is call.answer else "dim not bold"
+            text.append(f"\n{message.role}: {plain(_said(message))}", style=style)
+        screen.print(text)
+
+
+def _said(message: Message) -> str:
+    thought = [] if message.reasoning is None else [f"<think>{message.reasoning}</think>"]
+    calls = [f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False)}" for call in message.tool_calls]
+    return "\n".join([*thought, message.content, *calls]).strip()
 
 
 def stretches(segment: Segment) -> Iterator[Stretch]:

@@ -85,13 +85,14 @@ class Gateway:
         self._capture = capture
         self._spool = spool
 
-    def open(self, budget: Budget, *, temperature: float, seed: int | None = None) -> Session:
+    def open(self, budget: Budget, *, temperature: float, seed: int | None = None, log: Path | None = None) -> Session:
         """Start a session; its address is `Session.path`.
 
         Args:
             budget: What the trial may spend.
             temperature: Of every call, whatever the harness asks for.
             seed: Makes the session's sampling reproducible.
+            log: File for the calls as they are answered (`call_log`); its folder has to exist when the first one is.
         """
         return Session(
             self._engine,
@@ -102,6 +103,7 @@ class Gateway:
             seed=seed,
             capture=self._capture,
             spool=self._spool,
+            log=log,
         )
 
     async def serve(self, sock: socket.socket, session: Session) -> Listener:

@@ -15,6 +15,7 @@ from lego_rl.errors import CaptureError
 from lego_rl.gateway.accounting import trajectory_of
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.call import Call, Request
+from lego_rl.gateway.call_log import CallLog
 from lego_rl.gateway.dialects.base import Answer
 from lego_rl.gateway.exchange import Exchange
 from lego_rl.gateway.ledger import Ledger, Over
@@ -50,6 +51,7 @@ class Session:
         seed: Makes the trial's sampling reproducible; ``None`` leaves it to the engine.
         capture: What stays in the policy's context, and which calls train.
         spool: Folder on a disk, for what is captured and not needed before the session ends.
+        log: File for the calls as they are answered, for whoever watches; ``None`` where nobody does.
 
     Attributes:
         path: ``/s/<secret>``, below which the session answers.
@@ -71,6 +73,7 @@ class Session:
         seed: int | None,
         capture: CaptureSettings = DEFAULT_CAPTURE,
         spool: Path = TEMPORARY,
+        log: Path | None = None,
     ) -> None:
         self.secret = secrets.token_urlsafe(32)
         self.path = f"/s/{self.secret}"
@@ -87,6 +90,7 @@ class Session:
         self._placing = placing(capture, template)
         self._tree = TokenTree(template.decode)
         self._spool = RouteSpool(spool)
+        self._log = None if log is None else CallLog(log)
         self._flights: dict[Call, Exchange] = {}
         self._ledger = Ledger(budget)
         self._tool_calls = 0
@@ -166,6 +170,8 @@ class Session:
         for exchange in self._flights.values():
             exchange.abort()
         self._spool.close()
+        if self._log is not None:
+            self._log.close()
         if isinstance(self._fault, CaptureError):
             raise self._fault
         return trajectory_of(self._tree, self._ledger.budget_hit, self._ledger.refused, self._capture.train_roles)
@@ -243,6 +249,8 @@ class Session:
             in_reasoning=self._template.opens_reasoning,
         )
         self._tree.read(call, turn)
+        if self._log is not None:
+            self._log.write(call, turn)
         self._ledger.answered(call.index)
         if isinstance(self.failure, EngineError):
             self.failure = None

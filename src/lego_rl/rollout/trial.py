@@ -16,6 +16,7 @@ from harbor.models.trial.result import TrialResult
 
 from lego_rl.errors import ConfigError, TaskError
 from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.call_log import CALL_LOG
 from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.trajectory import Accounting, Trajectory
 from lego_rl.harness.base import Harness, HarnessBundle
@@ -106,14 +107,16 @@ async def run_trial(spec: TrialSpec, runtime: Runtime) -> TrialRecord:
             "make one runtime for each harness",
         )
     started = time.perf_counter()
+    folder = runtime.directory.scratch / spec.id
     live = LiveTrial(
         gateway=runtime.gateway,
-        session=runtime.gateway.open(budget_of(spec), temperature=spec.temperature, seed=spec.seed),
+        session=runtime.gateway.open(
+            budget_of(spec), temperature=spec.temperature, seed=spec.seed, log=folder / CALL_LOG
+        ),
         harness=runtime.harness,
         bundle=runtime.bundle,
         model=runtime.model,
     )
-    folder = runtime.directory.scratch / spec.id
     try:
         result, failure = await _harbor(spec, runtime, live, folder)
         grades, failure = await asyncio.to_thread(grades_of, folder, failure)  # a patch may be large

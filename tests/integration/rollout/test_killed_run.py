@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from rollout_kit import FIX, POLICY, SCRIPTS, playing, runtime, spec, write_task
 
+from lego_rl.gateway.call_log import CALL_LOG, read_calls
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.journal import Journal, read_journal
@@ -71,6 +72,11 @@ def test_kill_9_and_resume(tmp_path: Path) -> None:
     wait_until(lambda: not nappers(), 30)
     journal = read_journal(tmp_path / "run" / "journal")
     assert [entry.kind for entry in journal] == ["trial-started", "trial-scored"] * 2 + ["trial-started"]
+    asleep = journal[-1].data["id"]
+    said = [
+        call.answer.tool_calls[0].arguments for call in read_calls(tmp_path / "run" / "scratch" / asleep / CALL_LOG)
+    ]
+    assert any(NAP in str(arguments) for arguments in said), "what the killed trial said is on the disk"
     wide_awake = {**SCRIPTS, "the sleeper": [FIX, "Awake."]}
     assert asyncio.run(batch(tmp_path, wide_awake)) == [
         (Ended.FINISHED, 1, 1),
@@ -81,3 +87,4 @@ def test_kill_9_and_resume(tmp_path: Path) -> None:
     scored = [entry.data["id"] for entry in read_journal(tmp_path / "run" / "journal") if entry.kind == "trial-scored"]
     assert sorted(scored) == sorted(one.id for one in specs(tmp_path))
     assert list((tmp_path / "state" / "runs").iterdir()) == []
+    assert not list((tmp_path / "run" / "scratch").rglob(CALL_LOG)), "a finished trial has its record"

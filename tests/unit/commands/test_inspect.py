@@ -15,11 +15,17 @@ from lego_rl.commands.inspect import Stretch, stretches
 from lego_rl.config.load import dump, read
 from lego_rl.config.recipe import Recipe
 from lego_rl.engine.protocol import Timings, WeightSpan
+from lego_rl.engine.scripted import Reply, ScriptedEngine
 from lego_rl.errors import ConfigError, RunError
 from lego_rl.gateway.accounting import account
 from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.call import Request
+from lego_rl.gateway.call_log import CALL_LOG
 from lego_rl.gateway.encoding import Encoder
 from lego_rl.gateway.segments import build_segments, last_calls
+from lego_rl.gateway.server import Gateway
+from lego_rl.gateway.template import ChatTemplate
+from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.gateway.trajectory import Generation, Trajectory
 from lego_rl.messages import Message
 from lego_rl.rollout.faults import Ended
@@ -175,3 +181,22 @@ def test_what_is_no_trial_or_has_no_policy_is_refused(trial: Path, tmp_path: Pat
     (trial.parents[1] / "recipe.toml").unlink()
     with pytest.raises(ConfigError, match="does not lie in a run"):
         inspect.run(trial, None, 40)
+
+
+async def test_a_trial_that_is_not_finished_shows_what_was_said_so_far(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = RunDirectory.make(tmp_path / "run")
+    log = directory.scratch / SPEC.id / CALL_LOG
+    log.parent.mkdir()
+    engine = ScriptedEngine(lambda prompt, sampling: Reply(encoder.encode("Done.\x1b[2J<|im_end|>")))
+    encoder = Encoder((DEMO / "tokenizer.json").read_text(encoding="utf-8"))
+    gateway = Gateway(engine, ChatTemplate.load(DEMO), tool_call_parser("qwen3_coder"))
+    session = gateway.open(Budget(), temperature=1.0, log=log)
+    await (await session.admit(Request((Message("user", "Mend the price."),), ()))).answer()
+    inspect.run(directory.trials / SPEC.id, None, 40)
+    shown = capsys.readouterr().out
+    assert "not finished" in shown
+    assert "user: Mend the price." in shown
+    assert "assistant: Done.\\u{1b}[2J" in shown
+    await gateway.close(session)

@@ -389,6 +389,7 @@ async def served(
     capture: CaptureSettings = DEFAULT_CAPTURE,
     template: ChatTemplate | None = None,
     spool: Path = TEMPORARY,
+    log: Path | None = None,
 ) -> AsyncIterator[Served]:
     parser = tool_call_parser("qwen3_coder")
     gateway = Gateway(
@@ -400,7 +401,7 @@ async def served(
         capture=capture,
         spool=spool,
     )
-    session = gateway.open(budget or Budget(), temperature=1.0, seed=seed)
+    session = gateway.open(budget or Budget(), temperature=1.0, seed=seed, log=log)
     sock = socket.create_server(("127.0.0.1", 0))
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL_BUFFER)
     listener = await gateway.serve(sock, session)
