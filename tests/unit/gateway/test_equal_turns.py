@@ -232,3 +232,21 @@ async def test_an_answer_that_its_own_conversation_holds_after_a_rewrite_arrived
     said = await trial.ask(START, arrives=False)
     await trial.ask([*START, user("Be quick."), said, user("Go on.")])
     assert fates(trial.close()) == ["delivered", "delivered"]
+
+
+@modes
+@pytest.mark.parametrize("calls", [False, True], ids=["text", "calls"])
+@pytest.mark.parametrize("lanes", [("", ""), ("one", "two")], ids=["unnamed", "named"])
+async def test_agents_of_one_prompt_are_told_apart_by_their_names_or_their_calls(
+    reasoning: str, template: ChatTemplate, lanes: tuple[str, str], calls: bool
+) -> None:
+    look = [CALL] if calls else []
+    trial = Trial([CALL, *look, "One report.", *look, "Another report."], reasoning, template)
+    await trial.ask(START)
+    for lane in lanes:
+        messages, said = list(EXPLORE), await trial.ask(EXPLORE, lane=lane)
+        if said.tool_calls:
+            messages += [said, result(said.tool_calls[0], "ok")]
+            await trial.ask(messages, lane=lane)
+    again = lanes == ("", "") and not calls  # nothing tells it from a request that was asked again
+    assert fates(trial.close()).count("superseded") == again
