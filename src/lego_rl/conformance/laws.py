@@ -61,14 +61,18 @@ def asked_again(samples: Sequence[Sample]) -> dict[str, Collection[int]]:
     }
 
 
-def broken_laws(trajectory: Trajectory, books: Books) -> dict[Law, str]:
-    """The laws of capture that do not hold, and what is wrong."""
-    found = {
+def capture_laws(trajectory: Trajectory, books: Books) -> dict[Law, str]:
+    """The laws of capture, and what is wrong with each; empty where it holds."""
+    return {
         Law.EXACT: exact(trajectory, books),
         Law.ACCOUNTED: accounted(trajectory, books),
         Law.DELIVERED: delivered(trajectory, books),
     }
-    return {law: wrong for law, wrong in found.items() if wrong}
+
+
+def broken_laws(trajectory: Trajectory, books: Books) -> dict[Law, str]:
+    """The laws of capture that do not hold, and what is wrong."""
+    return {law: wrong for law, wrong in capture_laws(trajectory, books).items() if wrong}
 
 
 def exact(trajectory: Trajectory, books: Books) -> str:
