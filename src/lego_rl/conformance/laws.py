@@ -4,7 +4,7 @@ Invariant: a check never looks at how the gateway came to its result. It compare
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -43,12 +43,14 @@ class Books:
         arrived: Of the calls whose answer the harness may not have got whole: how many of its tokens it may have.
         train_roles: Which calls train.
         blind: Calls whose prompt held what a text model cannot see: they do not train, whatever their role.
+        roles: Call → what it was for. Of a call that is not in it nobody but the gateway knows.
     """
 
     samples: Sequence[Sample]
     arrived: Mapping[str, Collection[int]]
     train_roles: Collection[CallRole] = DEFAULT_CAPTURE.train_roles
     blind: Collection[str] = ()
+    roles: Mapping[str, CallRole] = field(default_factory=dict)
 
 
 def asked_again(samples: Sequence[Sample]) -> dict[str, Collection[int]]:
@@ -110,7 +112,7 @@ def accounted(trajectory: Trajectory, books: Books) -> str:
 
 
 def delivered(trajectory: Trajectory, books: Books) -> str:
-    """Of which calls more or less is trained than the harness got and the call's role says."""
+    """Of which calls more or less is trained than the harness got and the call's role says, or whose role is wrong."""
     sizes = {sample.call_id: len(sample.token_ids) for sample in books.samples}
     trained = _trained(trajectory)
     for generation in trajectory.generations:
@@ -119,7 +121,10 @@ def delivered(trajectory: Trajectory, books: Books) -> str:
         got = generation.delivered_tokens
         if got not in arrived:
             return f"{_of(got, size)} of call {call} count as delivered ({generation.fate}), {_most(arrived)} arrived"
-        due = got if generation.role in books.train_roles and call not in books.blind else 0
+        role = books.roles.get(call, generation.role)
+        if generation.role != role:
+            return f"call {call} counts as one of role {generation.role}, it is of role {role}"
+        due = got if role in books.train_roles and call not in books.blind else 0
         if trained.get(call, []) != list(range(due)):
             return f"{_of(len(trained.get(call, [])), size)} of call {call} are trained, not its first {due}"
     return ""

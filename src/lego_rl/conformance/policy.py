@@ -14,6 +14,7 @@ from lego_rl.engine.protocol import Sampling
 from lego_rl.engine.scripted import Reply
 from lego_rl.gateway.encoding import Encoder
 from lego_rl.gateway.template import ChatTemplate
+from lego_rl.gateway.trajectory import CallRole
 from lego_rl.harness.base import Conduct
 
 FILE = "shop/price.rule"
@@ -24,6 +25,7 @@ PROBE = "Find out what day it is in the sandbox"
 MALFORMED = "<tool_call>\n<function=look\nsomewhere"
 
 _USER = "<|im_start|>user\n"
+_ASSISTANT = "<|im_start|>assistant\n"
 _MENTIONS = 3
 
 type Step = Shell | Literal["malformed", "unknown tool", "subagent"]
@@ -82,12 +84,22 @@ class Policy:
         text = self.template.decode(prompt)
         return Reply(self._spell(self._answer(text, Toolbox.read(text)), oddly=_done(2) not in text))
 
+    def role(self, prompt: Sequence[int]) -> CallRole:
+        """What a call is for, by its prompt."""
+        text = self.template.decode(prompt)
+        return _role(text, Toolbox.read(text))
+
     def _answer(self, text: str, tools: Toolbox) -> str:
-        if not tools.tools or _asks_for_a_summary(text):  # without tools it may also be a title
-            done = [_done(index) for index in range(len(self.steps)) if _done(index) in text]
-            return " ".join([f"{MISSION}.", *done])
-        if PROBE in text and MISSION not in text:
-            return self._probe(text, tools)
+        match _role(text, tools):
+            case "title" | "compaction":
+                done = [_done(index) for index in range(len(self.steps)) if _done(index) in text]
+                return " ".join([f"{MISSION}.", *done])
+            case "subagent":
+                return self._probe(text, tools)
+            case "main":
+                return self._work(text, tools)
+
+    def _work(self, text: str, tools: Toolbox) -> str:
         for index, step in enumerate(self.steps):
             if isinstance(step, Shell):
                 if _done(index) not in text:
@@ -138,6 +150,15 @@ class Policy:
 def _done(index: int) -> str:
     """What the output of a step says."""
     return f"step-{index + 1}-done"
+
+
+def _role(text: str, tools: Toolbox) -> CallRole:
+    """What a call with such a prompt is for: only the main conversation and its summaries know the mission."""
+    if not tools.tools:
+        return "compaction" if text.count(_ASSISTANT) > 1 or _done(0) in text else "title"
+    if _asks_for_a_summary(text):
+        return "compaction"
+    return "subagent" if PROBE in text and MISSION not in text else "main"
 
 
 def _asks_for_a_summary(text: str) -> bool:

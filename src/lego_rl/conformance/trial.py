@@ -257,7 +257,8 @@ class _Run:
             besides = f"; the repository was obeyed: {', '.join(sorted(obeyed))}" if obeyed else ""
             return {Law.OUTCOME: f"none of {wire.requests} requests for a completion was answered{besides}"}
         arrived = {**asked_again(self.tape.samples), **wire.arrived(self.tape.samples)}
-        laws = capture_laws(trajectory, Books(self.tape.samples, arrived))
+        roles = {sample.call_id: self._policy.role(sample.prompt_ids) for sample in self.tape.samples}
+        laws = capture_laws(trajectory, Books(self.tape.samples, arrived, roles=roles))
         conduct = self._bench.harness.conduct
         if conduct.shell.name not in {tool.name for tool in trajectory.tools}:
             laws[Law.OUTCOME] = f"it offers no {conduct.shell.name}, the tool that runs commands"

@@ -179,7 +179,24 @@ async def test_a_role_decides_what_trains(ran: Ran) -> None:
     said = laws.delivered(ran.trajectory, replace(ran.books, train_roles=("title",)))
     assert "are trained, not its first 0" in said
     titles = tuple(replace(call, role="title") for call in ran.trajectory.generations)
-    assert "are trained, not its first 0" in laws.delivered(replace(ran.trajectory, generations=titles), ran.books)
+    unknown = replace(ran.books, roles={})
+    assert "are trained, not its first 0" in laws.delivered(replace(ran.trajectory, generations=titles), unknown)
+
+
+async def test_a_role_that_the_gateway_alone_believes_in_is_found(ran: Ran) -> None:
+    """Every call a title, none of them trained, and everything adds up: it is the role that is wrong."""
+    counts = ran.trajectory.accounting
+    titles = tuple(replace(call, role="title", excluded="role_title") for call in ran.trajectory.generations)
+    lost = {"role_title": counts.sampled_tokens}
+    untrained = replace(
+        ran.trajectory,
+        generations=titles,
+        segments=(),
+        accounting=replace(counts, trainable_tokens=0, excluded=lost),
+    )
+    assert laws.broken_laws(untrained, replace(ran.books, roles={})) == {}
+    said = f"call {titles[0].call_id} counts as one of role title, it is of role main"
+    assert laws.broken_laws(untrained, ran.books) == {Law.DELIVERED: said}
 
 
 async def test_more_than_what_arrived_is_found(ran: Ran) -> None:

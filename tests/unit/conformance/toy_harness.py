@@ -24,7 +24,7 @@ from lego_rl.gateway.encoding import Encoder
 from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
-from lego_rl.gateway.trajectory import Trajectory
+from lego_rl.gateway.trajectory import CallRole, Trajectory
 from lego_rl.harness.base import Conduct, ToolUse
 
 DEMO = Path(str(resources("lego_rl.policies") / "demo"))
@@ -45,12 +45,13 @@ class Ran:
     trajectory: Trajectory
     samples: list[Sample]
     wire: Wire
+    roles: Mapping[str, CallRole]
     statuses: list[int] = field(default_factory=list)
 
     @property
     def books(self) -> Books:
         """What is known of it apart from the gateway."""
-        return Books(self.samples, self.wire.arrived(self.samples))
+        return Books(self.samples, self.wire.arrived(self.samples), roles=self.roles)
 
 
 async def run_toy(situation: Situation, folder: Path, faults: Mapping[int, Fault] | None = None) -> Ran:
@@ -82,7 +83,8 @@ async def run_toy(situation: Situation, folder: Path, faults: Mapping[int, Fault
                 await _talk(url, folder / "repo", statuses)
         finally:
             await listener.close()
-    return Ran(await gateway.close(session), tape.samples, wire, statuses)
+    roles = {sample.call_id: policy.role(sample.prompt_ids) for sample in tape.samples}
+    return Ran(await gateway.close(session), tape.samples, wire, roles, statuses)
 
 
 async def _talk(url: str, workdir: Path, statuses: list[int]) -> None:
