@@ -6,6 +6,7 @@ Invariant: a check never looks at how the gateway came to its result. It compare
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,7 +121,8 @@ def delivered(trajectory: Trajectory, books: Books) -> str:
         arrived = books.arrived.get(call, (size,))
         got = generation.delivered_tokens
         if got not in arrived:
-            return f"{_of(got, size)} of call {call} count as delivered ({generation.fate}), {_most(arrived)} arrived"
+            counted = f"{_of(got, size)} of call {call} count as delivered ({generation.fate})"
+            return f"{counted}, {_any_of(arrived)} may have arrived"
         role = books.roles.get(call, generation.role)
         if generation.role != role:
             return f"call {call} counts as one of role {generation.role}, it is of role {role}"
@@ -134,8 +136,13 @@ def _of(count: int, size: int) -> str:
     return f"{count} of the {size} tokens"
 
 
-def _most(arrived: Collection[int]) -> str:
-    return f"at most {max(arrived)}" if len(arrived) > 1 else str(max(arrived))
+def _any_of(counts: Collection[int]) -> str:
+    """What the counts are, such as ``0 to 14 or 145``."""
+    known = sorted(counts)
+    ends = [low for low, high in pairwise(known) if high != low + 1]
+    starts = [high for low, high in pairwise(known) if high != low + 1]
+    spans = zip([known[0], *starts], [*ends, known[-1]], strict=True)
+    return " or ".join(f"{low} to {high}" if low < high else str(low) for low, high in spans)
 
 
 def _trained(trajectory: Trajectory) -> dict[str, list[int]]:

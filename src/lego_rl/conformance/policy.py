@@ -155,7 +155,8 @@ def _done(index: int) -> str:
 def _role(text: str, tools: Toolbox) -> CallRole:
     """What a call with such a prompt is for: only the main conversation and its summaries know the mission."""
     if not tools.tools:
-        return "compaction" if text.count(_ASSISTANT) > 1 or _done(0) in text else "title"
+        last = text.rpartition(_USER)[2]
+        return "compaction" if text.count(_ASSISTANT) > 1 or _speaks_of_summaries(last) else "title"
     if _asks_for_a_summary(text):
         return "compaction"
     return "subagent" if PROBE in text and MISSION not in text else "main"
@@ -164,7 +165,11 @@ def _role(text: str, tools: Toolbox) -> CallRole:
 def _asks_for_a_summary(text: str) -> bool:
     """Whether the last words of a prompt are about summing up, at length, and hold no summary."""
     last = text.rpartition(_USER)[2]
-    return MISSION not in last and last.lower().count("summar") >= _MENTIONS
+    return MISSION not in last and _speaks_of_summaries(last)
+
+
+def _speaks_of_summaries(text: str) -> bool:
+    return text.lower().count("summar") >= _MENTIONS
 
 
 def _with_mark(command: str, index: int) -> str:

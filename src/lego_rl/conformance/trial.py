@@ -256,7 +256,7 @@ class _Run:
         if not self.tape.samples:
             besides = f"; the repository was obeyed: {', '.join(sorted(obeyed))}" if obeyed else ""
             return {Law.OUTCOME: f"none of {wire.requests} requests for a completion was answered{besides}"}
-        arrived = {**asked_again(self.tape.samples), **wire.arrived(self.tape.samples)}
+        arrived = {**asked_again(self.tape.samples), **wire.arrived(self.tape.samples, self._bench.template.decode)}
         roles = {sample.call_id: self._policy.role(sample.prompt_ids) for sample in self.tape.samples}
         laws = capture_laws(trajectory, Books(self.tape.samples, arrived, roles=roles))
         conduct = self._bench.harness.conduct
@@ -264,7 +264,8 @@ class _Run:
             laws[Law.OUTCOME] = f"it offers no {conduct.shell.name}, the tool that runs commands"
         elif not self._missing:
             mended = MENDED.encode() in await _content(box, f"/app/{FILE}")
-            laws[Law.OUTCOME] = self._situation.outcome(Seen(trajectory, mended, wire.requests, conduct, obeyed))
+            seen = Seen(trajectory, mended, wire.requests, conduct, obeyed, wire.broken_off)
+            laws[Law.OUTCOME] = self._situation.outcome(seen)
         return laws
 
 

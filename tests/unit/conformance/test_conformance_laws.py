@@ -204,6 +204,12 @@ async def test_more_than_what_arrived_is_found(ran: Ran) -> None:
     assert f"of call {call} count as delivered" in laws.delivered(ran.trajectory, Books(ran.samples, {call: range(1)}))
 
 
+async def test_what_may_have_arrived_is_told_in_spans(ran: Ran) -> None:
+    call, size = ran.samples[0].call_id, len(ran.samples[0].token_ids)
+    said = laws.delivered(ran.trajectory, Books(ran.samples, {call: {*range(15), 20, size + 1}}))
+    assert said.endswith(f"count as delivered (delivered), 0 to 14 or 20 or {size + 1} may have arrived")
+
+
 def shortened(segment: Segment, size: int) -> Segment:
     assert segment.routes is not None
     names: Sequence[str] = ("token_ids", "loss_mask", "logprobs", "versions", "call_ids", "call_positions")

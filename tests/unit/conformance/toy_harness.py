@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import json
 import shutil
 import socket
@@ -38,6 +39,16 @@ CONDUCT = Conduct(ToolUse("bash", "command"), too_long="stops")
 NAMED = {situation.name: situation for situation in SITUATIONS}
 
 
+@functools.cache
+def template() -> ChatTemplate:
+    return ChatTemplate.load(DEMO)
+
+
+@functools.cache
+def encoder() -> Encoder:
+    return Encoder((DEMO / "tokenizer.json").read_text(encoding="utf-8"))
+
+
 @dataclass
 class Ran:
     """What came of a run."""
@@ -51,17 +62,15 @@ class Ran:
     @property
     def books(self) -> Books:
         """What is known of it apart from the gateway."""
-        return Books(self.samples, self.wire.arrived(self.samples), roles=self.roles)
+        return Books(self.samples, self.wire.arrived(self.samples, template().decode), roles=self.roles)
 
 
 async def run_toy(situation: Situation, folder: Path, faults: Mapping[int, Fault] | None = None) -> Ran:
     """Let the toy work in `folder`, where the job's files are put."""
     shutil.copytree(JOB, folder / "repo")
-    template = ChatTemplate.load(DEMO)
-    encoder = Encoder((DEMO / "tokenizer.json").read_text(encoding="utf-8"))
-    policy = Policy(template, encoder, CONDUCT, situation.steps, interfere=situation.interfere)
+    policy = Policy(template(), encoder(), CONDUCT, situation.steps, interfere=situation.interfere)
     tape = Tape(scripted(policy))
-    gateway = Gateway(tape, template, tool_call_parser("qwen3_coder"))
+    gateway = Gateway(tape, template(), tool_call_parser("qwen3_coder"))
     session = gateway.open(situation.budget, temperature=1.0, seed=0)
     statuses: list[int] = []
     with socket.socket(socket.AF_UNIX) as inner, socket.socket() as outer:
