@@ -5,6 +5,7 @@ request that is sent again gets the same answer, and a harness that forgets is t
 (a malformed call, a sub-agent) is remembered.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -25,11 +26,19 @@ PROBE = "Find out what day it is in the sandbox"
 MALFORMED = "<tool_call>\n<function=look\nsomewhere"
 
 _USER = "<|im_start|>user\n"
-_ASSISTANT = "<|im_start|>assistant\n"
+_MARK = "-done"
+"""In every command, and in what it prints: where it is, the work has begun."""
 _MENTIONS = 3
+_TAG = re.compile(r"</?[\w-]+>")
 
-type Step = Shell | Literal["malformed", "unknown tool", "subagent"]
-"""A command, or something that is said once."""
+_PROBES = ("with date", "with the clock of the kernel")
+"""How several sub-agents of one turn are to find out: their first words differ."""
+
+type Said = Literal["malformed", "unknown tool", "subagent", "subagents"]
+"""A turn that is said once."""
+
+type Step = Shell | Said
+"""What the job consists of."""
 
 
 @dataclass(frozen=True)
@@ -118,17 +127,23 @@ class Policy:
         before = ("I look for it.\n", "<think>\nIt may be there.\n</think>\n\n", "", "")[index % 4]
         return before + call
 
-    def _once(self, step: str, tools: Toolbox) -> str:
+    def _once(self, step: Said, tools: Toolbox) -> str:
         match step:
             case "malformed":
                 return MALFORMED
             case "unknown tool":
                 return tools.call("no_such_tool", {"where": "somewhere"})
-            case _:
-                call = tools.use(self.conduct.subagent, f"{PROBE}.")
-                if call is None:
-                    self.lacks.add("subagent")
-                return call or ""
+            case "subagent":
+                return self._call_sub_agents(tools, [f"{PROBE}."])
+            case "subagents":
+                return self._call_sub_agents(tools, [f"{PROBE}, {how}." for how in _PROBES])
+
+    def _call_sub_agents(self, tools: Toolbox, tasks: Sequence[str]) -> str:
+        """One turn that calls a sub-agent for each task; empty if there is no tool for it."""
+        calls = [tools.use(self.conduct.subagent, task) for task in tasks]
+        if None in calls:
+            self.lacks.add("subagent")
+        return "\n".join(call for call in calls if call is not None)
 
     def _probe(self, text: str, tools: Toolbox) -> str:
         mark = len(self.steps)
@@ -149,14 +164,13 @@ class Policy:
 
 def _done(index: int) -> str:
     """What the output of a step says."""
-    return f"step-{index + 1}-done"
+    return f"step-{index + 1}{_MARK}"
 
 
 def _role(text: str, tools: Toolbox) -> CallRole:
     """What a call with such a prompt is for: only the main conversation and its summaries know the mission."""
     if not tools.tools:
-        last = text.rpartition(_USER)[2]
-        return "compaction" if text.count(_ASSISTANT) > 1 or _speaks_of_summaries(last) else "title"
+        return "compaction" if _MARK in text else "title"
     if _asks_for_a_summary(text):
         return "compaction"
     return "subagent" if PROBE in text and MISSION not in text else "main"
@@ -165,13 +179,10 @@ def _role(text: str, tools: Toolbox) -> CallRole:
 def _asks_for_a_summary(text: str) -> bool:
     """Whether the last words of a prompt are about summing up, at length, and hold no summary."""
     last = text.rpartition(_USER)[2]
-    return MISSION not in last and _speaks_of_summaries(last)
-
-
-def _speaks_of_summaries(text: str) -> bool:
-    return text.lower().count("summar") >= _MENTIONS
+    # The tags in which a harness tells what a sub-agent did are no words.
+    return MISSION not in last and _TAG.sub("", last).lower().count("summar") >= _MENTIONS
 
 
 def _with_mark(command: str, index: int) -> str:
     """A command whose output says that it was run, which the command itself does not."""
-    return f"{command}; echo step-$(({index} + 1))-done"
+    return f"{command}; echo step-$(({index} + 1)){_MARK}"

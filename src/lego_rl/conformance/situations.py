@@ -139,6 +139,11 @@ def _sub_agent(seen: Seen) -> str:
     return _mended(seen) if "subagent" in seen.roles() else "no call counts as a sub-agent's"
 
 
+def _sub_agents(seen: Seen) -> str:
+    begun = sum(call.role == "subagent" and call.parent is None for call in seen.trajectory.generations)
+    return _mended(seen) if begun == 2 else f"{begun} conversations count as sub-agents', not 2"
+
+
 def _few_turns(seen: Seen) -> str:
     accounting = seen.trajectory.accounting
     if accounting.calls != 2 or accounting.budget_hit != "turns":
@@ -184,6 +189,7 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation("lost", "an answer never arrives", _asked_again, faults={3: "lost"}),
     Situation("too-long", "one prompt is refused as too long", _too_long, faults={_REFUSED: "too long"}),
     Situation("subagent", "a sub-agent is called", _sub_agent, (FIX[0], "subagent", *FIX[1:]), needs="subagent"),
+    Situation("subagents", "two of them in one turn", _sub_agents, (FIX[0], "subagents", *FIX[1:]), needs="subagent"),
     Situation("turns", "the turns are used up", _few_turns, budget=Budget(2, 1_000_000, 4_000, 240.0)),
     Situation("context", "the context fills up", _full_context, (*_NOISE, *FIX), room_tokens=_ROOM_TOKENS),
     Situation("wall-clock", "the time is up", _clock, budget=Budget(30, 1_000_000, 4_000, 4.0), interfere=_hangs),

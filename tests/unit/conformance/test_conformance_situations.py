@@ -14,7 +14,7 @@ from lego_rl.conformance.situations import Seen
 from lego_rl.conformance.wire import Fault, Wire
 from lego_rl.gateway.trajectory import Fate, Trajectory
 
-LEFT_OUT = {"subagent", "context", "wall-clock"}
+LEFT_OUT = {"subagent", "subagents", "context", "wall-clock"}
 """The toy has no sub-agents and no idea of what a context holds; waiting for a clock takes seconds."""
 POSSIBLE = [name for name in NAMED if name not in LEFT_OUT]
 
