@@ -25,8 +25,8 @@ class Law(StrEnum):
     ACCOUNTED = "accounted"
     """Each sampled token is trainable or excluded for a reason."""
     DELIVERED = "delivered"
-    """Trained is all that the harness got, but for the calls whose role does not train or whose prompt a text model
-    cannot see whole; and nothing else."""
+    """Exactly the tokens that reached the harness are trained. Exceptions: calls whose role does not train, and calls
+    whose prompt held an image or the like."""
     SILENT = "silent"
     """Nothing was sent to anybody but the gateway."""
     ENDED = "ended"

@@ -168,9 +168,9 @@ def _done(index: int) -> str:
 
 
 def _role(text: str, tools: Toolbox) -> CallRole:
-    """What a call with such a prompt is for: only the main conversation and its summaries know the mission."""
+    """What a call with such a prompt is for. A sub-agent does not know the mission; a title is asked of the instruction alone."""
     if not tools.tools:
-        return "compaction" if _MARK in text else "title"
+        return "title" if INSTRUCTION.strip() in text and _MARK not in text else "compaction"
     if _asks_for_a_summary(text):
         return "compaction"
     return "subagent" if PROBE in text and MISSION not in text else "main"
