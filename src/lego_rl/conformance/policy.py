@@ -168,7 +168,7 @@ def _done(index: int) -> str:
 
 
 def _role(text: str, tools: Toolbox) -> CallRole:
-    """What a call with such a prompt is for. A sub-agent does not know the mission; a title is asked of the instruction alone."""
+    """What a call with such a prompt is for. A title is asked of the instruction alone."""
     if not tools.tools:
         return "title" if INSTRUCTION.strip() in text and _MARK not in text else "compaction"
     if _asks_for_a_summary(text):

@@ -115,7 +115,12 @@ def _broken_off(seen: Seen) -> str:
         return _asked_again(seen)
     calls = seen.trajectory.generations
     parents = {calls[call.parent].call_id for call in calls if call.parent is not None and call.kept}
-    return _mended(seen) if parents & set(seen.broken_off) else "no call goes on from the beginning that was kept"
+    whole = {call.call_id for call in calls if call.fate == "delivered" and call.call_id in seen.broken_off} - parents
+    if whole:
+        return f"{len(whole)} answers that broke off count as delivered, and no call goes on from their beginning"
+    if seen.conduct.broken_off == "keeps" and not parents & set(seen.broken_off):
+        return "no call goes on from the beginning that was kept"
+    return _mended(seen)
 
 
 def _too_long(seen: Seen) -> str:

@@ -80,7 +80,7 @@ class ClaudeCode:
     version = VERSION
     spec = BundleSpec(name, VERSION, "proprietary (Anthropic)", f"{PACKAGE} layout 1")
     conduct = Conduct(
-        ToolUse("Bash", "command"), too_long="summarises", broken_off="keeps", subagent=ToolUse("Agent", "prompt")
+        ToolUse("Bash", "command"), too_long="summarises", broken_off="either", subagent=ToolUse("Agent", "prompt")
     )
 
     def __init__(self, options: ClaudeCodeOptions) -> None:
