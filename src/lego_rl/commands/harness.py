@@ -93,17 +93,17 @@ def test(name: str, only: Sequence[str], overrides: Iterable[str], at_once: int)
             console.print(line)
     if broken:
         names = ", ".join(report.situation.name for report in broken)
-        silent = any(not report.roles for report in broken)
+        idle = any(not report.requests for report in broken)
         raise HarnessError(
             f"{name} broke a law in {len(broken)} of {len(reports)} situations: {names}",
             f"it never called the model; its files may be damaged: lego-rl harness verify {name}"
-            if silent
+            if idle
             else "docs/harnesses.md says what each law means; do not train on this harness before it holds",
         )
 
 
 def law_table(reports: Iterable[Report]) -> Table:
-    """Which laws held in each situation. It fits 80 columns."""
+    """Which laws held in each situation, ``-`` where one could not be checked. It fits 80 columns."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("situation", *Law):
         table.add_column(heading, no_wrap=True)
@@ -111,13 +111,19 @@ def law_table(reports: Iterable[Report]) -> Table:
     for heading in ("seg", "sec"):
         table.add_column(heading, no_wrap=True, justify="right")
     for report in reports:
-        marks = {law: "no" if law in report.broken else "yes" for law in Law}
         calls = ", ".join(f"{count}×{role}" for role, count in report.roles.items())
         if report.missing:
-            marks[Law.OUTCOME] = "-"
             calls = f"has no {report.missing}"
-        table.add_row(report.situation.name, *marks.values(), calls, str(report.segments), f"{report.seconds:.0f}")
+        marks = [_mark(report, law) for law in Law]
+        table.add_row(report.situation.name, *marks, calls, str(report.segments), f"{report.seconds:.0f}")
     return table
+
+
+def _mark(report: Report, law: Law) -> str:
+    """Whether a law held; nothing is claimed of one that was not checked."""
+    if law not in report.laws:
+        return "-"
+    return "no" if report.laws[law] else "yes"
 
 
 def told(report: Report) -> Iterator[str]:

@@ -4,8 +4,9 @@ Invariant: a check never looks at how the gateway came to its result. It compare
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,8 @@ class Law(StrEnum):
     ACCOUNTED = "accounted"
     """Each sampled token is trainable or excluded for a reason."""
     DELIVERED = "delivered"
-    """Trained is all that the harness got, but for the calls whose role does not train or whose prompt a text model
-    cannot see whole; and nothing else."""
+    """Exactly the tokens that reached the harness are trained. Exceptions: calls whose role does not train, and calls
+    whose prompt held an image or the like."""
     SILENT = "silent"
     """Nothing was sent to anybody but the gateway."""
     ENDED = "ended"
@@ -43,12 +44,14 @@ class Books:
         arrived: Of the calls whose answer the harness may not have got whole: how many of its tokens it may have.
         train_roles: Which calls train.
         blind: Calls whose prompt held what a text model cannot see: they do not train, whatever their role.
+        roles: Call → what it was for. Of a call that is not in it nobody but the gateway knows.
     """
 
     samples: Sequence[Sample]
     arrived: Mapping[str, Collection[int]]
     train_roles: Collection[CallRole] = DEFAULT_CAPTURE.train_roles
     blind: Collection[str] = ()
+    roles: Mapping[str, CallRole] = field(default_factory=dict)
 
 
 def asked_again(samples: Sequence[Sample]) -> dict[str, Collection[int]]:
@@ -61,14 +64,18 @@ def asked_again(samples: Sequence[Sample]) -> dict[str, Collection[int]]:
     }
 
 
-def broken_laws(trajectory: Trajectory, books: Books) -> dict[Law, str]:
-    """The laws of capture that do not hold, and what is wrong."""
-    found = {
+def capture_laws(trajectory: Trajectory, books: Books) -> dict[Law, str]:
+    """The laws of capture, and what is wrong with each; empty where it holds."""
+    return {
         Law.EXACT: exact(trajectory, books),
         Law.ACCOUNTED: accounted(trajectory, books),
         Law.DELIVERED: delivered(trajectory, books),
     }
-    return {law: wrong for law, wrong in found.items() if wrong}
+
+
+def broken_laws(trajectory: Trajectory, books: Books) -> dict[Law, str]:
+    """The laws of capture that do not hold, and what is wrong."""
+    return {law: wrong for law, wrong in capture_laws(trajectory, books).items() if wrong}
 
 
 def exact(trajectory: Trajectory, books: Books) -> str:
@@ -106,7 +113,7 @@ def accounted(trajectory: Trajectory, books: Books) -> str:
 
 
 def delivered(trajectory: Trajectory, books: Books) -> str:
-    """Of which calls more or less is trained than the harness got and the call's role says."""
+    """Of which calls more or less is trained than the harness got and the call's role says, or whose role is wrong."""
     sizes = {sample.call_id: len(sample.token_ids) for sample in books.samples}
     trained = _trained(trajectory)
     for generation in trajectory.generations:
@@ -114,8 +121,12 @@ def delivered(trajectory: Trajectory, books: Books) -> str:
         arrived = books.arrived.get(call, (size,))
         got = generation.delivered_tokens
         if got not in arrived:
-            return f"{_of(got, size)} of call {call} count as delivered ({generation.fate}), {_most(arrived)} arrived"
-        due = got if generation.role in books.train_roles and call not in books.blind else 0
+            counted = f"{_of(got, size)} of call {call} count as delivered ({generation.fate})"
+            return f"{counted}, {_any_of(arrived)} may have arrived"
+        role = books.roles.get(call, generation.role)
+        if generation.role != role:
+            return f"call {call} counts as one of role {generation.role}, it is of role {role}"
+        due = got if role in books.train_roles and call not in books.blind else 0
         if trained.get(call, []) != list(range(due)):
             return f"{_of(len(trained.get(call, [])), size)} of call {call} are trained, not its first {due}"
     return ""
@@ -125,8 +136,13 @@ def _of(count: int, size: int) -> str:
     return f"{count} of the {size} tokens"
 
 
-def _most(arrived: Collection[int]) -> str:
-    return f"at most {max(arrived)}" if len(arrived) > 1 else str(max(arrived))
+def _any_of(counts: Collection[int]) -> str:
+    """What the counts are, such as ``0 to 14 or 145``."""
+    known = sorted(counts)
+    ends = [low for low, high in pairwise(known) if high != low + 1]
+    starts = [high for low, high in pairwise(known) if high != low + 1]
+    spans = zip([known[0], *starts], [*ends, known[-1]], strict=True)
+    return " or ".join(f"{low} to {high}" if low < high else str(low) for low, high in spans)
 
 
 def _trained(trajectory: Trajectory) -> dict[str, list[int]]:

@@ -5,6 +5,7 @@ request that is sent again gets the same answer, and a harness that forgets is t
 (a malformed call, a sub-agent) is remembered.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -14,6 +15,7 @@ from lego_rl.engine.protocol import Sampling
 from lego_rl.engine.scripted import Reply
 from lego_rl.gateway.encoding import Encoder
 from lego_rl.gateway.template import ChatTemplate
+from lego_rl.gateway.trajectory import CallRole
 from lego_rl.harness.base import Conduct
 
 FILE = "shop/price.rule"
@@ -24,10 +26,19 @@ PROBE = "Find out what day it is in the sandbox"
 MALFORMED = "<tool_call>\n<function=look\nsomewhere"
 
 _USER = "<|im_start|>user\n"
+_MARK = "-done"
+"""In every command, and in what it prints: where it is, the work has begun."""
 _MENTIONS = 3
+_TAG = re.compile(r"</?[\w-]+>")
 
-type Step = Shell | Literal["malformed", "unknown tool", "subagent"]
-"""A command, or something that is said once."""
+_PROBES = ("with date", "with the clock of the kernel")
+"""How several sub-agents of one turn are to find out: their first words differ."""
+
+type Said = Literal["malformed", "unknown tool", "subagent", "subagents"]
+"""A turn that is said once."""
+
+type Step = Shell | Said
+"""What the job consists of."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +93,22 @@ class Policy:
         text = self.template.decode(prompt)
         return Reply(self._spell(self._answer(text, Toolbox.read(text)), oddly=_done(2) not in text))
 
+    def role(self, prompt: Sequence[int]) -> CallRole:
+        """What a call is for, by its prompt."""
+        text = self.template.decode(prompt)
+        return _role(text, Toolbox.read(text))
+
     def _answer(self, text: str, tools: Toolbox) -> str:
-        if not tools.tools or _asks_for_a_summary(text):  # without tools it may also be a title
-            done = [_done(index) for index in range(len(self.steps)) if _done(index) in text]
-            return " ".join([f"{MISSION}.", *done])
-        if PROBE in text and MISSION not in text:
-            return self._probe(text, tools)
+        match _role(text, tools):
+            case "title" | "compaction":
+                done = [_done(index) for index in range(len(self.steps)) if _done(index) in text]
+                return " ".join([f"{MISSION}.", *done])
+            case "subagent":
+                return self._probe(text, tools)
+            case "main":
+                return self._work(text, tools)
+
+    def _work(self, text: str, tools: Toolbox) -> str:
         for index, step in enumerate(self.steps):
             if isinstance(step, Shell):
                 if _done(index) not in text:
@@ -106,17 +127,23 @@ class Policy:
         before = ("I look for it.\n", "<think>\nIt may be there.\n</think>\n\n", "", "")[index % 4]
         return before + call
 
-    def _once(self, step: str, tools: Toolbox) -> str:
+    def _once(self, step: Said, tools: Toolbox) -> str:
         match step:
             case "malformed":
                 return MALFORMED
             case "unknown tool":
                 return tools.call("no_such_tool", {"where": "somewhere"})
-            case _:
-                call = tools.use(self.conduct.subagent, f"{PROBE}.")
-                if call is None:
-                    self.lacks.add("subagent")
-                return call or ""
+            case "subagent":
+                return self._call_sub_agents(tools, [f"{PROBE}."])
+            case "subagents":
+                return self._call_sub_agents(tools, [f"{PROBE}, {how}." for how in _PROBES])
+
+    def _call_sub_agents(self, tools: Toolbox, tasks: Sequence[str]) -> str:
+        """One turn that calls a sub-agent for each task; empty if there is no tool for it."""
+        calls = [tools.use(self.conduct.subagent, task) for task in tasks]
+        if None in calls:
+            self.lacks.add("subagent")
+        return "\n".join(call for call in calls if call is not None)
 
     def _probe(self, text: str, tools: Toolbox) -> str:
         mark = len(self.steps)
@@ -137,15 +164,25 @@ class Policy:
 
 def _done(index: int) -> str:
     """What the output of a step says."""
-    return f"step-{index + 1}-done"
+    return f"step-{index + 1}{_MARK}"
+
+
+def _role(text: str, tools: Toolbox) -> CallRole:
+    """What a call with such a prompt is for. A title is asked of the instruction alone."""
+    if not tools.tools:
+        return "title" if INSTRUCTION.strip() in text and _MARK not in text else "compaction"
+    if _asks_for_a_summary(text):
+        return "compaction"
+    return "subagent" if PROBE in text and MISSION not in text else "main"
 
 
 def _asks_for_a_summary(text: str) -> bool:
     """Whether the last words of a prompt are about summing up, at length, and hold no summary."""
     last = text.rpartition(_USER)[2]
-    return MISSION not in last and last.lower().count("summar") >= _MENTIONS
+    # The tags in which a harness tells what a sub-agent did are no words.
+    return MISSION not in last and _TAG.sub("", last).lower().count("summar") >= _MENTIONS
 
 
 def _with_mark(command: str, index: int) -> str:
     """A command whose output says that it was run, which the command itself does not."""
-    return f"{command}; echo step-$(({index} + 1))-done"
+    return f"{command}; echo step-$(({index} + 1)){_MARK}"

@@ -5,7 +5,7 @@ Each situation is one run of the harness with a policy that plays a part, and wh
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lego_rl.conformance.hostile import SETTINGS
@@ -30,6 +30,7 @@ class Seen:
         requests: Requests for completions that reached the wire.
         conduct: What the harness is known to do.
         obeyed: What the harness did because files of the repository said so.
+        broken_off: Calls whose answer broke off or never arrived.
     """
 
     trajectory: Trajectory
@@ -37,6 +38,7 @@ class Seen:
     requests: int
     conduct: Conduct
     obeyed: frozenset[str] = frozenset()
+    broken_off: Collection[str] = ()
 
     def refused(self, reason: Refusal) -> int:
         """Requests for which no model call was completed, for a reason."""
@@ -99,9 +101,26 @@ def _recovered(seen: Seen) -> str:
     return _mended(seen) if seen.refused("engine_error") else "no request was refused for the engine's failure"
 
 
-def _unseen_answer(seen: Seen) -> str:
-    untrained = sum(call.fate in ("superseded", "abandoned") for call in seen.trajectory.generations)
-    return _mended(seen) if untrained else "the answer that was never seen counts as delivered"
+def _asked_again(seen: Seen) -> str:
+    calls = [call for call in seen.trajectory.generations if call.call_id in seen.broken_off]
+    if not calls:
+        return "no answer broke off"
+    if any(call.fate == "delivered" for call in calls):
+        return "an answer that was asked for again counts as delivered"
+    return _mended(seen)
+
+
+def _broken_off(seen: Seen) -> str:
+    if seen.conduct.broken_off == "asks again":
+        return _asked_again(seen)
+    calls = seen.trajectory.generations
+    parents = {calls[call.parent].call_id for call in calls if call.parent is not None and call.kept}
+    whole = {call.call_id for call in calls if call.fate == "delivered" and call.call_id in seen.broken_off} - parents
+    if whole:
+        return f"{len(whole)} answers that broke off count as delivered, and no call goes on from their beginning"
+    if seen.conduct.broken_off == "keeps" and not parents & set(seen.broken_off):
+        return "no call goes on from the beginning that was kept"
+    return _mended(seen)
 
 
 def _too_long(seen: Seen) -> str:
@@ -123,6 +142,11 @@ def _sealed(seen: Seen) -> str:
 
 def _sub_agent(seen: Seen) -> str:
     return _mended(seen) if "subagent" in seen.roles() else "no call counts as a sub-agent's"
+
+
+def _sub_agents(seen: Seen) -> str:
+    begun = sum(call.role == "subagent" and call.parent is None for call in seen.trajectory.generations)
+    return _mended(seen) if begun == 2 else f"{begun} conversations count as sub-agents', not 2"
 
 
 def _few_turns(seen: Seen) -> str:
@@ -165,11 +189,12 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation("malformed", "a call that cannot be parsed", _parse_fault, ("malformed", *FIX)),
     Situation("unknown-tool", "a call of a tool that does not exist", _mended, (FIX[0], "unknown tool", *FIX[1:])),
     Situation("unavailable", "the engine fails once, then works", _recovered, interfere=_fails_once),
-    Situation("cut", "an answer breaks off", _mended, faults={3: "cut"}),
-    Situation("cut-again", "two first answers break off", _mended, faults={1: "cut", 2: "cut"}),
-    Situation("lost", "an answer never arrives", _unseen_answer, faults={3: "lost"}),
+    Situation("cut", "an answer breaks off before any text", _asked_again, faults={3: "cut"}),
+    Situation("cut-again", "two first answers break off after their text", _broken_off, faults={1: "cut", 2: "cut"}),
+    Situation("lost", "an answer never arrives", _asked_again, faults={3: "lost"}),
     Situation("too-long", "one prompt is refused as too long", _too_long, faults={_REFUSED: "too long"}),
     Situation("subagent", "a sub-agent is called", _sub_agent, (FIX[0], "subagent", *FIX[1:]), needs="subagent"),
+    Situation("subagents", "two of them in one turn", _sub_agents, (FIX[0], "subagents", *FIX[1:]), needs="subagent"),
     Situation("turns", "the turns are used up", _few_turns, budget=Budget(2, 1_000_000, 4_000, 240.0)),
     Situation("context", "the context fills up", _full_context, (*_NOISE, *FIX), room_tokens=_ROOM_TOKENS),
     Situation("wall-clock", "the time is up", _clock, budget=Budget(30, 1_000_000, 4_000, 4.0), interfere=_hangs),

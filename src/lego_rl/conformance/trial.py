@@ -14,7 +14,7 @@ from importlib.resources import as_file
 from importlib.resources import files as resources
 
 from lego_rl.conformance.hostile import MARK, TRACE
-from lego_rl.conformance.laws import Books, Law, asked_again, broken_laws
+from lego_rl.conformance.laws import Books, Law, asked_again, capture_laws
 from lego_rl.conformance.policy import FILE, INSTRUCTION, MENDED, Policy
 from lego_rl.conformance.silence import tried
 from lego_rl.conformance.situations import ROOMY, SITUATIONS, Seen, Situation
@@ -52,7 +52,8 @@ class Report:
 
     Attributes:
         situation: Which.
-        broken: Law → what is wrong; a law that held is not in it.
+        laws: Law → what is wrong with it, empty where it held. A law that could not be checked is not in it.
+        requests: Requests for completions that the harness sent.
         missing: Tool that the harness has not, so that the situation cannot be had.
         roles: What the model calls were for, and how many of each.
         segments: Training sequences.
@@ -62,13 +63,19 @@ class Report:
     """
 
     situation: Situation
-    broken: Mapping[Law, str]
+    laws: Mapping[Law, str]
+    requests: int
     roles: Mapping[CallRole, int]
     segments: int
     seconds: float
     completed: Completed
     trajectory: Trajectory | None = None
     missing: str = ""
+
+    @property
+    def broken(self) -> dict[Law, str]:
+        """The laws that did not hold, and what is wrong."""
+        return {law: wrong for law, wrong in self.laws.items() if wrong}
 
     @property
     def held(self) -> bool:
@@ -186,27 +193,33 @@ class _Run:
             started = time.perf_counter()
             completed, wire = await self._serve(box, session)
             seconds = time.perf_counter() - started
+            laws = {Law.SILENT: await tried(box), Law.ENDED: _ended(completed)}
+            trajectory = None
             try:
                 trajectory = await self._gateway.close(session)
             except CaptureError as error:
-                return Report(situation, {Law.EXACT: str(error)}, {}, 0, seconds, completed)
-            broken = await self._broken(box, completed, trajectory, wire)
+                laws[Law.EXACT] = str(error)
+            else:
+                laws |= await self._captured(box, trajectory, wire)
         finally:
             await box.close()
-        roles = Counter(call.role for call in trajectory.generations)
-        missing = situation.needs if situation.needs in self._policy.lacks else None
-        if missing:
-            broken.pop(Law.OUTCOME, None)
         return Report(
             situation,
-            broken,
-            roles,
-            len(trajectory.segments),
+            laws,
+            wire.requests,
+            Counter(call.role for call in trajectory.generations) if trajectory is not None else {},
+            len(trajectory.segments) if trajectory is not None else 0,
             seconds,
             completed,
             trajectory,
-            missing or "",
+            self._missing,
         )
+
+    @property
+    def _missing(self) -> str:
+        """The tool that the situation needs and the harness has not."""
+        needs = self._situation.needs
+        return needs if needs is not None and needs in self._policy.lacks else ""
 
     async def _serve(self, box: Sandbox, session: Session) -> tuple[Completed, Wire]:
         """Run the harness while the gateway answers it over the wire; how it ended, and what the wire saw."""
@@ -236,25 +249,29 @@ class _Run:
                 await listener.close()
         return completed, wire
 
-    async def _broken(self, box: Sandbox, completed: Completed, trajectory: Trajectory, wire: Wire) -> dict[Law, str]:
+    async def _captured(self, box: Sandbox, trajectory: Trajectory, wire: Wire) -> dict[Law, str]:
+        """The laws that speak of model calls. Without any, only what the situation should have shown can be told."""
         ran = (await _content(box, TRACE)).decode(errors="replace").splitlines()
         obeyed = frozenset([*ran, *(["a setting reached a request"] if wire.marked else [])])
         if not self.tape.samples:
             besides = f"; the repository was obeyed: {', '.join(sorted(obeyed))}" if obeyed else ""
-            return {Law.OUTCOME: f"no model call was made{besides}"}
+            return {Law.OUTCOME: f"none of {wire.requests} requests for a completion was answered{besides}"}
+        arrived = {**asked_again(self.tape.samples), **wire.arrived(self.tape.samples, self._bench.template.decode)}
+        roles = {sample.call_id: self._policy.role(sample.prompt_ids) for sample in self.tape.samples}
+        laws = capture_laws(trajectory, Books(self.tape.samples, arrived, roles=roles))
         conduct = self._bench.harness.conduct
-        mended = MENDED.encode() in await _content(box, f"/app/{FILE}")
-        seen = Seen(trajectory, mended, wire.requests, conduct, obeyed)
-        arrived = {**asked_again(self.tape.samples), **wire.arrived(self.tape.samples)}
-        found = {
-            **broken_laws(trajectory, Books(self.tape.samples, arrived)),
-            Law.SILENT: await tried(box),
-            Law.ENDED: f"it was killed after {_MOST_SECONDS:.0f} s" if completed.timed_out or completed.died else "",
-            Law.OUTCOME: self._situation.outcome(seen),
-        }
         if conduct.shell.name not in {tool.name for tool in trajectory.tools}:
-            found[Law.OUTCOME] = f"it offers no {conduct.shell.name}, the tool that runs commands"
-        return {law: wrong for law, wrong in found.items() if wrong}
+            laws[Law.OUTCOME] = f"it offers no {conduct.shell.name}, the tool that runs commands"
+        elif not self._missing:
+            mended = MENDED.encode() in await _content(box, f"/app/{FILE}")
+            seen = Seen(trajectory, mended, wire.requests, conduct, obeyed, wire.broken_off)
+            laws[Law.OUTCOME] = self._situation.outcome(seen)
+        return laws
+
+
+def _ended(completed: Completed) -> str:
+    """What is wrong with how a harness ended."""
+    return f"it was killed after {_MOST_SECONDS:.0f} s" if completed.timed_out or completed.died else ""
 
 
 async def _content(box: Sandbox, path: str) -> bytes:

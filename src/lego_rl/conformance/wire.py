@@ -8,10 +8,11 @@ import contextlib
 import json
 import re
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from lego_rl.conformance.heard import Decode, tokens_heard
 from lego_rl.engine.protocol import Sample
 from lego_rl.gateway.dialects import DIALECTS
 from lego_rl.gateway.dialects.base import Dialect
@@ -25,7 +26,7 @@ type Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 _PIECE = 1024 * 1024
 _REACHED = 0.6
-"""Share of an answer that is let through before it breaks off."""
+"""Share of a response's body that is let through before it breaks off: in a stream its text, and not all of a call."""
 _SETTLE_SECONDS = 0.3
 """After the engine answered, how long the gateway has to write its response."""
 _REQUEST = re.compile(rb"POST ([^\s?]+)\S* HTTP/1\.1\r\n")
@@ -43,7 +44,7 @@ class Wire:
             when an answer breaks off, or its calls count as broken off, too.
         mark: What is looked for in every request.
         requests: Requests for completions so far.
-        broken_off: Call → what happened to its answer.
+        broken_off: Call whose answer broke off → the bytes of the response that were let through.
         marked: Whether a request held the mark.
     """
 
@@ -52,7 +53,7 @@ class Wire:
     faults: Mapping[int, Fault] = field(default_factory=dict)
     mark: bytes | None = None
     requests: int = 0
-    broken_off: dict[str, Fault] = field(default_factory=dict)
+    broken_off: dict[str, bytes] = field(default_factory=dict)
     marked: bool = False
     _links: "set[asyncio.Task[None]]" = field(default_factory=set)
 
@@ -68,10 +69,17 @@ class Wire:
                 link.cancel()
             await asyncio.gather(*self._links, return_exceptions=True)
 
-    def arrived(self, samples: Sequence[Sample]) -> dict[str, range]:
-        """Of the calls whose answer broke off: how many of its tokens may have reached the harness."""
-        sizes = {sample.call_id: len(sample.token_ids) for sample in samples}
-        return {call: range(sizes[call] + 1 if fault == "cut" else 1) for call, fault in self.broken_off.items()}
+    def arrived(self, samples: Sequence[Sample], decode: Decode) -> dict[str, Collection[int]]:
+        """Of the calls whose answer broke off: how many of its tokens may count as delivered.
+
+        All of them may, if any byte arrived: the gateway had written the answer to its end, and a harness that goes on
+        without the calls in it looks to it like one that took them out.
+        """
+        tokens = {sample.call_id: sample.token_ids for sample in samples}
+        return {
+            call: {*range(tokens_heard(tokens[call], raw, decode) + 1), len(tokens[call])} if raw else {0}
+            for call, raw in self.broken_off.items()
+        }
 
     def due(self) -> Fault | None:
         """Count a request for a completion; what happens to it."""
@@ -112,6 +120,8 @@ class _Link:
         self._gateway = gateway
         self._fault: Fault | None = None
         self._answered_before = 0
+        self._passed = b""
+        """Of the response to the last request for a completion."""
 
     async def run(self) -> None:
         """Pass on until one side hangs up or a fault breaks the connection."""
@@ -133,6 +143,7 @@ class _Link:
             dialect = _asked(piece)
             if dialect is not None:
                 self._fault = self._wire.due()
+                self._passed = b""
                 self._answered_before = len(self._wire.answered())
                 if self._fault == "too long":
                     await self._refuse(dialect, piece)
@@ -145,16 +156,25 @@ class _Link:
         while piece := await reader.read(_PIECE):
             answered = self._wire.answered()[self._answered_before :]
             if self._fault in ("cut", "lost") and answered:
-                self._wire.broken_off |= dict.fromkeys(answered, self._fault)
                 await asyncio.sleep(_SETTLE_SECONDS)
                 if self._fault == "cut":
-                    whole = piece + await _waiting(reader)
-                    writer.write(whole[: int(len(whole) * _REACHED)])
-                    await writer.drain()
+                    await self._pass_beginning(self._passed + piece + await _waiting(reader))
+                self._wire.broken_off |= dict.fromkeys(answered, self._passed)
                 return
             if self._fault != "lost":
+                self._passed += piece
                 writer.write(piece)
                 await writer.drain()
+
+    async def _pass_beginning(self, whole: bytes) -> None:
+        """Let the beginning of a response through, and hang up without taking back what is on its way."""
+        writer = self._harness[1]
+        start = whole.index(b"\r\n\r\n") + 4
+        end = start + int((len(whole) - start) * _REACHED)
+        writer.write(whole[len(self._passed) : end])
+        self._passed = whole[: max(end, len(self._passed))]
+        writer.close()
+        await writer.wait_closed()
 
     async def _refuse(self, dialect: Dialect, piece: bytes) -> None:
         """Read the request to its end and say that it is too long."""

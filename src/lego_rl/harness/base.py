@@ -110,6 +110,8 @@ class Conduct:
         shell: The tool that runs a command.
         too_long: What it does where a prompt is refused for its length: has the model sum the history up and goes on,
             or ends the run.
+        broken_off: What it does where a stream breaks off after some text: keeps the text and goes on from there, or
+            asks again; ``either`` where it is now the one, now the other.
         subagent: The tool that calls a sub-agent, if there is one.
         finish: The tool that ends a run, where an answer without a call does not, or is not all.
         last_command: Shell command that ends a run, where neither an answer without a call nor a tool does.
@@ -118,6 +120,7 @@ class Conduct:
 
     shell: ToolUse
     too_long: Literal["summarises", "stops"]
+    broken_off: Literal["keeps", "asks again", "either"] = "asks again"
     subagent: ToolUse | None = None
     finish: ToolUse | None = None
     last_command: str | None = None

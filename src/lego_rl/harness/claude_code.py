@@ -79,7 +79,9 @@ class ClaudeCode:
     name = "claude-code"
     version = VERSION
     spec = BundleSpec(name, VERSION, "proprietary (Anthropic)", f"{PACKAGE} layout 1")
-    conduct = Conduct(ToolUse("Bash", "command"), too_long="summarises", subagent=ToolUse("Agent", "prompt"))
+    conduct = Conduct(
+        ToolUse("Bash", "command"), too_long="summarises", broken_off="either", subagent=ToolUse("Agent", "prompt")
+    )
 
     def __init__(self, options: ClaudeCodeOptions) -> None:
         self.options = options

@@ -74,7 +74,10 @@ class Codex:
     version = VERSION
     spec = BundleSpec(name, VERSION, "Apache-2.0", hashlib.sha256(f"layout 1 {PACKAGE}".encode()).hexdigest())
     conduct = Conduct(
-        ToolUse("exec_command", "cmd"), too_long="stops", subagent=ToolUse("multi_agent_v1.spawn_agent", "message")
+        ToolUse("exec_command", "cmd"),
+        too_long="stops",
+        broken_off="keeps",
+        subagent=ToolUse("multi_agent_v1.spawn_agent", "message"),
     )
 
     def __init__(self, options: CodexOptions) -> None:

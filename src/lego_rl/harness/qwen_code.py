@@ -64,7 +64,10 @@ class QwenCode:
     version = VERSION
     spec = BundleSpec(name, VERSION, "Apache-2.0", hashlib.sha256(_LAYOUT.encode()).hexdigest())
     conduct = Conduct(
-        ToolUse("run_shell_command", "command"), too_long="summarises", subagent=ToolUse("agent", "prompt")
+        ToolUse("run_shell_command", "command"),
+        too_long="summarises",
+        broken_off="keeps",
+        subagent=ToolUse("agent", "prompt"),
     )
 
     def __init__(self, options: QwenCodeOptions) -> None:

@@ -1,7 +1,9 @@
 """``lego-rl harness``: what is said of harnesses that are not there, of names that nobody knows, and of laws."""
 
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -11,6 +13,7 @@ from lego_rl.commands import harness as command
 from lego_rl.conformance.laws import Law
 from lego_rl.conformance.situations import SITUATIONS
 from lego_rl.conformance.trial import Report
+from lego_rl.errors import HarnessError
 from lego_rl.gateway.trajectory import CallRole
 from lego_rl.harness import bundles, registry
 from lego_rl.sandbox.box import Completed
@@ -52,13 +55,27 @@ def test_list_says_in_a_line_which_record_is_damaged(
     assert f"{record.parent}/bundle.json is not a bundle record" in damaged
 
 
+BUNDLE = SimpleNamespace(version="1.0", hash="0" * 64)
 ROLES: dict[CallRole, int] = {"main": 5, "subagent": 12, "compaction": 3}
 
 
 def report(name: str = "hostile-repo", completed: Completed | None = None, **broken: str) -> Report:
     situation = next(each for each in SITUATIONS if each.name == name)
-    found = {Law(law): wrong for law, wrong in broken.items()}
-    return Report(situation, found, ROLES, 17, 299.9, completed or Completed(1, "", "", False, False))
+    laws = dict.fromkeys(Law, "") | {Law(law): wrong for law, wrong in broken.items()}
+    return Report(situation, laws, 20, ROLES, 17, 299.9, completed or Completed(1, "", "", False, False))
+
+
+def tried(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *reports: Report) -> tuple[str, str]:
+    """What ``harness test`` prints of reports, and the advice that it gives."""
+
+    async def all_of_them(*_: object, **__: object) -> list[Report]:
+        return list(reports)
+
+    monkeypatch.setattr(command.Bench, "prepare", lambda *_: SimpleNamespace(bundle=BUNDLE))
+    monkeypatch.setattr(command, "try_all", all_of_them)
+    with pytest.raises(HarnessError) as refused:
+        command.test("codex", [], [], at_once=1)
+    return capsys.readouterr().out, refused.value.fix
 
 
 def test_the_law_table_fits_a_terminal_of_80_columns() -> None:
@@ -72,6 +89,28 @@ def test_the_law_table_fits_a_terminal_of_80_columns() -> None:
     assert first.split() == ["hostile-repo", *["yes"] * len(Law), "5×main,", "17", "300"]
     (second,) = [line for line in lines if line.startswith("unknown-tool")]
     assert second.split()[1] == "no"
+
+
+def test_no_law_is_said_to_hold_that_was_not_checked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silent = {Law.SILENT: "", Law.ENDED: "it was killed after 300 s", Law.OUTCOME: "none of 0 requests was answered"}
+    never = replace(report("fix"), laws=silent, requests=0, roles={}, segments=0)
+    said, advice = tried(monkeypatch, capsys, never)
+    (line,) = [line.split() for line in said.splitlines() if line.startswith("fix ")]
+    assert line == ["fix", "-", "-", "-", "yes", "no", "no", "0", "300"]
+    assert "it never called the model" in advice
+
+
+def test_a_record_that_contradicts_itself_is_no_damaged_bundle(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = {Law.SILENT: "", Law.ENDED: "", Law.EXACT: "routes contradict each other"}
+    said, advice = tried(monkeypatch, capsys, replace(report("fix"), laws=wrong, roles={}, segments=0, trajectory=None))
+    (line,) = [line.split() for line in said.splitlines() if line.startswith("fix ")]
+    assert line == ["fix", "no", "-", "-", "yes", "yes", "-", "0", "300"]
+    assert "fix: exact: routes contradict each other" in said
+    assert "never called" not in advice
 
 
 def test_what_broke_a_law_is_told_with_the_harness_s_last_words() -> None:

@@ -179,12 +179,35 @@ async def test_a_role_decides_what_trains(ran: Ran) -> None:
     said = laws.delivered(ran.trajectory, replace(ran.books, train_roles=("title",)))
     assert "are trained, not its first 0" in said
     titles = tuple(replace(call, role="title") for call in ran.trajectory.generations)
-    assert "are trained, not its first 0" in laws.delivered(replace(ran.trajectory, generations=titles), ran.books)
+    unknown = replace(ran.books, roles={})
+    assert "are trained, not its first 0" in laws.delivered(replace(ran.trajectory, generations=titles), unknown)
+
+
+async def test_a_role_that_the_gateway_alone_believes_in_is_found(ran: Ran) -> None:
+    """Every call a title, none of them trained, and everything adds up: it is the role that is wrong."""
+    counts = ran.trajectory.accounting
+    titles = tuple(replace(call, role="title", excluded="role_title") for call in ran.trajectory.generations)
+    lost = {"role_title": counts.sampled_tokens}
+    untrained = replace(
+        ran.trajectory,
+        generations=titles,
+        segments=(),
+        accounting=replace(counts, trainable_tokens=0, excluded=lost),
+    )
+    assert laws.broken_laws(untrained, replace(ran.books, roles={})) == {}
+    said = f"call {titles[0].call_id} counts as one of role title, it is of role main"
+    assert laws.broken_laws(untrained, ran.books) == {Law.DELIVERED: said}
 
 
 async def test_more_than_what_arrived_is_found(ran: Ran) -> None:
     call = ran.samples[0].call_id
     assert f"of call {call} count as delivered" in laws.delivered(ran.trajectory, Books(ran.samples, {call: range(1)}))
+
+
+async def test_what_may_have_arrived_is_told_in_spans(ran: Ran) -> None:
+    call, size = ran.samples[0].call_id, len(ran.samples[0].token_ids)
+    said = laws.delivered(ran.trajectory, Books(ran.samples, {call: {*range(15), 20, size + 1}}))
+    assert said.endswith(f"count as delivered (delivered), 0 to 14 or 20 or {size + 1} may have arrived")
 
 
 def shortened(segment: Segment, size: int) -> Segment:

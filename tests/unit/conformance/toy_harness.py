@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import json
 import shutil
 import socket
@@ -24,7 +25,7 @@ from lego_rl.gateway.encoding import Encoder
 from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
-from lego_rl.gateway.trajectory import Trajectory
+from lego_rl.gateway.trajectory import CallRole, Trajectory
 from lego_rl.harness.base import Conduct, ToolUse
 
 DEMO = Path(str(resources("lego_rl.policies") / "demo"))
@@ -38,6 +39,16 @@ CONDUCT = Conduct(ToolUse("bash", "command"), too_long="stops")
 NAMED = {situation.name: situation for situation in SITUATIONS}
 
 
+@functools.cache
+def template() -> ChatTemplate:
+    return ChatTemplate.load(DEMO)
+
+
+@functools.cache
+def encoder() -> Encoder:
+    return Encoder((DEMO / "tokenizer.json").read_text(encoding="utf-8"))
+
+
 @dataclass
 class Ran:
     """What came of a run."""
@@ -45,22 +56,21 @@ class Ran:
     trajectory: Trajectory
     samples: list[Sample]
     wire: Wire
+    roles: Mapping[str, CallRole]
     statuses: list[int] = field(default_factory=list)
 
     @property
     def books(self) -> Books:
         """What is known of it apart from the gateway."""
-        return Books(self.samples, self.wire.arrived(self.samples))
+        return Books(self.samples, self.wire.arrived(self.samples, template().decode), roles=self.roles)
 
 
 async def run_toy(situation: Situation, folder: Path, faults: Mapping[int, Fault] | None = None) -> Ran:
     """Let the toy work in `folder`, where the job's files are put."""
     shutil.copytree(JOB, folder / "repo")
-    template = ChatTemplate.load(DEMO)
-    encoder = Encoder((DEMO / "tokenizer.json").read_text(encoding="utf-8"))
-    policy = Policy(template, encoder, CONDUCT, situation.steps, interfere=situation.interfere)
+    policy = Policy(template(), encoder(), CONDUCT, situation.steps, interfere=situation.interfere)
     tape = Tape(scripted(policy))
-    gateway = Gateway(tape, template, tool_call_parser("qwen3_coder"))
+    gateway = Gateway(tape, template(), tool_call_parser("qwen3_coder"))
     session = gateway.open(situation.budget, temperature=1.0, seed=0)
     statuses: list[int] = []
     with socket.socket(socket.AF_UNIX) as inner, socket.socket() as outer:
@@ -82,7 +92,8 @@ async def run_toy(situation: Situation, folder: Path, faults: Mapping[int, Fault
                 await _talk(url, folder / "repo", statuses)
         finally:
             await listener.close()
-    return Ran(await gateway.close(session), tape.samples, wire, statuses)
+    roles = {sample.call_id: policy.role(sample.prompt_ids) for sample in tape.samples}
+    return Ran(await gateway.close(session), tape.samples, wire, roles, statuses)
 
 
 async def _talk(url: str, workdir: Path, statuses: list[int]) -> None:
