@@ -2,7 +2,7 @@
 each.
 
 Every request goes through a wire format of its own, whole or streamed. The oracle is what the engine was given and
-returned; the expected fate of every answer is kept by the machine itself.
+returned; the expected role and fate of every answer are kept by the machine itself.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
-from capture_oracle import check_laws, check_round_trip
+from capture_oracle import check_laws, check_round_trip, check_trained
 from gateway_kit import (
     BASH,
     ROUTES,
@@ -37,6 +37,7 @@ from lego_rl.gateway.exchange import Exchange
 from lego_rl.gateway.session import Session
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.gateway.tool_calls import tool_call_parser
+from lego_rl.gateway.trajectory import CallRole
 from lego_rl.messages import Message, Tool, ToolCall
 
 OTHER = replace(BASH, name="other")
@@ -52,10 +53,16 @@ class Sampled:
     asked: tuple[Message, ...]
     tools: tuple[Tool, ...]
     lane: str
+    role: CallRole
     written: bool
     echoed: bool = False
     cut: int | None = None
     """Tokens that were delivered, where the stream broke off."""
+
+    @property
+    def delivered(self) -> int:
+        """Tokens that were delivered, if any were."""
+        return len(self.sample.token_ids) if self.cut is None else self.cut
 
     @property
     def sees_all(self) -> bool:
@@ -70,6 +77,8 @@ class Talk:
     lane: str
     messages: list[Message]
     tools: tuple[Tool, ...] = (BASH,)
+    role: CallRole = "subagent"
+    """What its calls are for, as the harness knows."""
     answers: dict[int, Sampled] = field(default_factory=dict)  # index in `messages` → what was sampled there
 
 
@@ -125,6 +134,7 @@ class Conversations(RuleBasedStateMachine):
         )
         self.sampled: list[Sampled] = []
         self.talks: list[Talk] = []
+        self.summary: Sampled | None = None  # what the last call of the main conversation said when asked to sum up
         self.rewrites = 0
         self.failures = 0
         self.number = 0
@@ -153,6 +163,10 @@ class Conversations(RuleBasedStateMachine):
             cut=cut,
         )
         check_round_trip(trajectory)
+        roles = {each.sample.call_id: each.role for each in self.sampled}
+        assert {each.call_id: each.role for each in trajectory.generations} == roles
+        trains = [each for each in expected if each.role in self.capture.train_roles and each.sees_all]
+        check_trained(trajectory, {each.sample.call_id: each.delivered for each in trains})
         assert trajectory.accounting.refused.get("engine_error", 0) == self.failures
         if keeps:
             assert len(trajectory.segments) <= len(self.talks) + self.rewrites
@@ -207,8 +221,11 @@ class Conversations(RuleBasedStateMachine):
         return Sent(wire, dialect, asked, exchange, tuple(talk.messages))
 
     def note(self, talk: Talk, sent: Sent, message: Message, *, written: bool) -> Sampled:
-        sampled = Sampled(self.sample_of(sent.exchange), message, sent.messages, talk.tools, talk.lane, written)
+        sample = self.sample_of(sent.exchange)
+        sampled = Sampled(sample, message, sent.messages, talk.tools, talk.lane, talk.role, written)
         check_prompt(sampled)
+        if talk.role == "main":
+            self.note_compaction(sampled)
         self.sampled.append(sampled)
         return sampled
 
@@ -217,6 +234,13 @@ class Conversations(RuleBasedStateMachine):
         assert exchange.answered_by is not None
         call_id = exchange.answered_by.answered().call_id
         return next(sample for sample in self.engine.samples if sample.call_id == call_id)
+
+    def note_compaction(self, following: Sampled) -> None:
+        """A main call that was asked to sum up is a compaction if the next one is told what it said."""
+        told = "".join(message.content for message in following.asked if message.role == "user")
+        if self.summary is not None and self.summary.message.content in told:
+            self.summary.role = "compaction"
+        self.summary = None
 
     def note_echoes(self, talk: Talk) -> None:
         for sampled in talk.answers.values():
@@ -233,11 +257,24 @@ class Conversations(RuleBasedStateMachine):
 
     # --- rules --------------------------------------------------------------------------------------------------------
 
-    @initialize()
-    def begin(self) -> None:
-        self.talks.append(Talk("", [Message("system", "Mend code."), user("Mend it.")]))
-
     KINDS = st.sampled_from(["text", "odd", "call", "think", "unknown tool", "both", "two", "malformed", "cut"])
+
+    @initialize(forms=FORM, kind=KINDS, titled=st.sampled_from(["never", "before", "after"]))
+    def begin(self, forms: list[Wire], kind: str, titled: str) -> None:
+        """A harness begins with its main conversation, for which it may want a title."""
+        main = Talk("", [Message("system", "Mend code."), user("Mend it.")], role="main")
+        self.talks.append(main)
+        if titled == "before":
+            self.title(forms.pop())
+        self.script(kind)
+        self.extend(main, self.runner.run(self.ask(forms, main)))
+        if titled == "after":
+            self.title(forms.pop())
+
+    def title(self, form: Wire) -> None:
+        self.script("text")
+        talk = Talk("", [Message("system", "Write a title."), user("Mend it.")], (), "title")
+        self.runner.run(self.ask([form], talk))
 
     @rule(forms=FORM, data=st.data(), kind=KINDS)
     def turn(self, forms: list[Wire], data: st.DataObject, kind: str) -> None:
@@ -290,7 +327,7 @@ class Conversations(RuleBasedStateMachine):
     def other_tools_for_once(self, forms: list[Wire], data: st.DataObject, kind: str, goes_on: bool) -> None:
         talk = self.pick(data, self.talks)
         self.script(kind)
-        sampled = self.runner.run(self.ask(forms, replace(talk, tools=(BASH, OTHER))))
+        sampled = self.runner.run(self.ask(forms, replace(talk, tools=(BASH, OTHER), role="subagent")))
         self.rewrites += 1
         if goes_on:  # else the harness goes on as if it had not asked
             self.extend(talk, sampled)
@@ -301,9 +338,12 @@ class Conversations(RuleBasedStateMachine):
         """The conversation is summed up, in itself or beside it, and begins again with the summary."""
         talk = self.pick(data, [talk for talk in self.talks if talk.answers])
         self.script("text")
-        asking = replace(talk, messages=[*talk.messages, user(f"Sum up. {self.unique()}")], tools=tools)
-        summary = self.runner.run(self.ask(forms, asking)).message.content
-        talk.messages, talk.answers = [talk.messages[0], user(f"So far: {summary}")], {}
+        messages = [*talk.messages, user(f"Sum up. {self.unique()}")]
+        asking = replace(talk, messages=messages, tools=tools, role=talk.role if tools else "compaction")
+        summary = self.runner.run(self.ask(forms, asking))
+        if asking.role == "main":
+            self.summary = summary
+        talk.messages, talk.answers = [talk.messages[0], user(f"So far: {summary.message.content}")], {}
         self.rewrites += 2
 
     @rule(
