@@ -80,6 +80,24 @@ class Talk:
     role: CallRole = "subagent"
     """What its calls are for, as the harness knows."""
     answers: dict[int, Sampled] = field(default_factory=dict)  # index in `messages` → what was sampled there
+    unthought: set[Sampled] = field(default_factory=set)
+    """Answers that were sent without the reasoning that they were sampled with, by the harness or its template."""
+
+    def loses_reasoning(self, *, strips: bool) -> bool:
+        """Whether an answer has no reasoning any more that still had it in the request before.
+
+        Args:
+            strips: Whether the template leaves out the reasoning of turns before the last of the user's.
+        """
+        spoken = max(at for at, message in enumerate(self.messages) if message.role == "user")
+        lost = {
+            sampled
+            for at, sampled in self.answers.items()
+            if sampled.message.reasoning and ((strips and at < spoken) or not self.messages[at].reasoning)
+        }
+        loses_more = not lost <= self.unthought
+        self.unthought |= lost
+        return loses_more
 
 
 @dataclass(frozen=True)
@@ -116,6 +134,7 @@ class Conversations(RuleBasedStateMachine):
 
     capture = CaptureSettings(reasoning="keep")
     template = staticmethod(chat_template)
+    strips = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -168,8 +187,7 @@ class Conversations(RuleBasedStateMachine):
         trains = [each for each in expected if each.role in self.capture.train_roles and each.sees_all]
         check_trained(trajectory, {each.sample.call_id: each.delivered for each in trains})
         assert trajectory.accounting.refused.get("engine_error", 0) == self.failures
-        if keeps:
-            assert len(trajectory.segments) <= len(self.talks) + self.rewrites
+        assert len(trajectory.segments) <= len(self.talks) + self.rewrites
 
     def unique(self) -> str:
         self.number += 1
@@ -218,6 +236,8 @@ class Conversations(RuleBasedStateMachine):
         asked = dialect.read(body, {})
         exchange = await self.session.admit(replace(asked.request, lane=talk.lane))
         self.note_echoes(talk)
+        if talk.loses_reasoning(strips=self.strips) and self.capture.reasoning == "as_sent":
+            self.rewrites += 1
         return Sent(wire, dialect, asked, exchange, tuple(talk.messages))
 
     def note(self, talk: Talk, sent: Sent, message: Message, *, written: bool) -> Sampled:
@@ -368,6 +388,7 @@ class Conversations(RuleBasedStateMachine):
             self.rewrites += 1
         elif count:
             sampled.echoed, sampled.cut = True, count
+            self.rewrites += self.capture.reasoning == "as_sent"  # what the policy said is read again
         talk.messages += [Message("assistant", echo), user(f"You were cut off. {self.unique()}")]
         self.script(kinds[1])
         self.extend(talk, self.runner.run(self.ask(forms, talk)))
@@ -548,3 +569,4 @@ class Stripping(AsSent):
     """The same with a template that leaves out the reasoning itself, once the user speaks again."""
 
     template = staticmethod(stripping_template)
+    strips = True
