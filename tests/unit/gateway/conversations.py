@@ -1,11 +1,13 @@
 """Random conversations with rewrites, retries, sub-agents, failures and clients that leave, and what the laws ask of
 each.
 
-Every request goes through a wire format of its own, whole or streamed. The oracle is what the engine was given and
+Every request goes through a wire format of its own, whole or streamed, some of them over a socket: all those whose
+connection breaks. The oracle is what the engine was given and
 returned; the expected role and fate of every answer are kept by the machine itself.
 """
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +28,7 @@ from gateway_kit import (
 )
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from wires import FORMS, SHOWN, Wire
+from wires import FORMS, SHOWN, Served, Wire, listening
 
 from lego_rl.engine.protocol import EngineError, Sample, Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine
@@ -34,7 +36,7 @@ from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.dialects import DIALECTS
 from lego_rl.gateway.dialects.base import Asked, Dialect
 from lego_rl.gateway.exchange import Exchange
-from lego_rl.gateway.session import Session
+from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.gateway.trajectory import CallRole
@@ -108,7 +110,6 @@ class Sent:
     dialect: Dialect
     asked: Asked
     exchange: Exchange
-    messages: tuple[Message, ...]
 
     async def answer(self) -> Message:
         """What the client reads in the answer, once all of it is there."""
@@ -141,25 +142,23 @@ class Conversations(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.replies: list[Reply | EngineError] = []
         self.gate: asyncio.Event | None = None
+        self.started = asyncio.Event()  # of the engine's last call
         self.engine = Tape(ScriptedEngine(self.say, routes=ROUTES, version=VERSION))
-        self.session = Session(
-            self.engine,
-            self.template(),
-            tool_call_parser("qwen3_coder"),
-            budget=Budget(turns=10_000, context_tokens=10**6),
-            temperature=1.0,
-            seed=None,
-            capture=self.capture,
-        )
+        self.gateway = Gateway(self.engine, self.template(), tool_call_parser("qwen3_coder"), capture=self.capture)
+        self.session = self.gateway.open(Budget(turns=10_000, context_tokens=10**6), temperature=1.0)
+        self.open = contextlib.AsyncExitStack()
+        self.socket: Served | None = None
         self.sampled: list[Sampled] = []
         self.talks: list[Talk] = []
         self.summary: Sampled | None = None  # what the last call of the main conversation said when asked to sum up
         self.rewrites = 0
         self.failures = 0
+        self.gone = 0
         self.number = 0
 
     async def say(self, prompt: tuple[int, ...], sampling: Sampling) -> Reply:
         reply = self.replies.pop(0)
+        self.started.set()
         if self.gate is not None:
             await self.gate.wait()
         if isinstance(reply, EngineError):
@@ -172,6 +171,7 @@ class Conversations(RuleBasedStateMachine):
         asked = [(each.lane, each.tools, plain(each.asked, keeps=keeps)) for each in self.sampled]
         expected = [each for index, each in enumerate(self.sampled) if delivered(self.sampled, asked, index)]
         trajectory = self.session.close()
+        self.runner.run(self.open.aclose())
         self.runner.close()
         cut = {each.sample.call_id: each.cut for each in self.sampled if each.cut is not None}
         check_laws(
@@ -187,6 +187,7 @@ class Conversations(RuleBasedStateMachine):
         trains = [each for each in expected if each.role in self.capture.train_roles and each.sees_all]
         check_trained(trajectory, {each.sample.call_id: each.delivered for each in trains})
         assert trajectory.accounting.refused.get("engine_error", 0) == self.failures
+        assert trajectory.accounting.refused.get("client_gone", 0) == self.gone
         assert len(trajectory.segments) <= len(self.talks) + self.rewrites
 
     def unique(self) -> str:
@@ -223,26 +224,43 @@ class Conversations(RuleBasedStateMachine):
     async def lose(self, forms: list[Wire], talk: Talk) -> Sampled:
         """Ask on a connection that breaks: the response is not written to its end."""
         sent = await self.send(forms.pop(), talk)
-        return self.note(talk, sent, await sent.answer(), written=False)
+        message = await sent.answer()
+        return self.note(talk, self.sample_of(sent.exchange), message, written=False)
+
+    async def break_connection(self, forms: list[Wire], talk: Talk) -> None:
+        """Ask on a socket that breaks before any of the answer is sent."""
+        at = await self.served()
+        await at.lose(forms.pop(), talk.messages, self.engine, lane=talk.lane)
+        self.note_sent(talk)
+        self.note(talk, self.engine.samples[-1], Message("assistant", ""), written=False)
+
+    async def ask_over_a_socket(self, forms: list[Wire], talk: Talk) -> Sampled:
+        at = await self.served()
+        message = await at.ask(forms.pop(), talk.messages, lane=talk.lane)
+        self.note_sent(talk)
+        return self.note(talk, self.engine.samples[-1], message, written=True)
+
+    async def served(self) -> Served:
+        """The session behind a real socket, from the first time on that a case needs one."""
+        if self.socket is None:
+            self.socket = await self.open.enter_async_context(listening(self.gateway, self.session))
+        return self.socket
 
     async def receive(self, talk: Talk, sent: Sent) -> Sampled:
         message = await sent.answer()
         sent.exchange.written()
-        return self.note(talk, sent, message, written=True)
+        return self.note(talk, self.sample_of(sent.exchange), message, written=True)
 
     async def send(self, wire: Wire, talk: Talk) -> Sent:
         dialect = _DIALECTS[wire.path]
         body = json.loads(json.dumps(wire.body(talk.messages, talk.tools)))
         asked = dialect.read(body, {})
         exchange = await self.session.admit(replace(asked.request, lane=talk.lane))
-        self.note_echoes(talk)
-        if talk.loses_reasoning(strips=self.strips) and self.capture.reasoning == "as_sent":
-            self.rewrites += 1
-        return Sent(wire, dialect, asked, exchange, tuple(talk.messages))
+        self.note_sent(talk)
+        return Sent(wire, dialect, asked, exchange)
 
-    def note(self, talk: Talk, sent: Sent, message: Message, *, written: bool) -> Sampled:
-        sample = self.sample_of(sent.exchange)
-        sampled = Sampled(sample, message, sent.messages, talk.tools, talk.lane, talk.role, written)
+    def note(self, talk: Talk, sample: Sample, message: Message, *, written: bool) -> Sampled:
+        sampled = Sampled(sample, message, tuple(talk.messages), talk.tools, talk.lane, talk.role, written)
         check_prompt(sampled)
         if talk.role == "main":
             self.note_compaction(sampled)
@@ -262,7 +280,9 @@ class Conversations(RuleBasedStateMachine):
             self.summary.role = "compaction"
         self.summary = None
 
-    def note_echoes(self, talk: Talk) -> None:
+    def note_sent(self, talk: Talk) -> None:
+        if talk.loses_reasoning(strips=self.strips) and self.capture.reasoning == "as_sent":
+            self.rewrites += 1
         for sampled in talk.answers.values():
             sampled.echoed = True
 
@@ -303,6 +323,12 @@ class Conversations(RuleBasedStateMachine):
         self.extend(talk, self.runner.run(self.ask(forms, talk)))
 
     @rule(forms=FORM, data=st.data(), kind=KINDS)
+    def turn_over_a_socket(self, forms: list[Wire], data: st.DataObject, kind: str) -> None:
+        talk = self.pick(data, self.talks)
+        self.script(kind)
+        self.extend(talk, self.runner.run(self.ask_over_a_socket(forms, talk)))
+
+    @rule(forms=FORM, data=st.data(), kind=KINDS)
     def sub_agent(self, forms: list[Wire], data: st.DataObject, kind: str) -> None:
         name = self.unique()
         talk = Talk(name, [Message("system", "You explore."), user("Look around.")])
@@ -314,7 +340,7 @@ class Conversations(RuleBasedStateMachine):
     def answer_lost_and_asked_again(self, forms: list[Wire], data: st.DataObject, arrives: bool) -> None:
         talk = self.pick(data, self.talks)
         self.script("odd")
-        self.runner.run(self.ask(forms, talk) if arrives else self.lose(forms, talk))
+        self.runner.run(self.ask(forms, talk) if arrives else self.break_connection(forms, talk))
         self.script("call")
         self.extend(talk, self.runner.run(self.ask(forms, talk)))
 
@@ -449,12 +475,12 @@ class Conversations(RuleBasedStateMachine):
         async def leave() -> None:
             self.gate = asyncio.Event()
             self.script("text")
-            asking = asyncio.create_task(self.ask(forms, talk))
-            await asyncio.sleep(0.001)
-            asking.cancel()
-            await asyncio.wait({asking})
-            await asyncio.sleep(0)
+            self.started.clear()
+            at = await self.served()
+            await at.leave(forms.pop(), talk.messages, self.started, lane=talk.lane)
+            self.note_sent(talk)
             self.gate = None
+            self.gone += 1
 
         before = len(self.engine.samples)
         self.runner.run(leave())
@@ -463,6 +489,8 @@ class Conversations(RuleBasedStateMachine):
     @rule(data=st.data(), drops_reasoning=st.booleans())
     def cosmetic_echo(self, data: st.DataObject, drops_reasoning: bool) -> None:
         talk = self.pick(data, self.talks)
+        if self.capture.reasoning == "as_sent" and talk.unthought.intersection(talk.answers.values()):
+            self.rewrites += 1  # without its reasoning a turn is context, in which every character counts
         for index in talk.answers:
             message = talk.messages[index]
             talk.messages[index] = replace(
