@@ -1,6 +1,7 @@
 """The capture laws of `lego_rl.conformance`, where a test knows exactly what was delivered; and reading what was
 written."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,6 +39,14 @@ def check_laws(
     arrived = {sample.call_id: range(1) for sample in samples if sample.call_id not in delivered}
     arrived |= {call: range(count, count + 1) for call, count in (cut or {}).items()}
     assert broken_laws(trajectory, Books(samples, arrived, train_roles, blind)) == {}
+
+
+def check_trained(trajectory: Trajectory, due: Mapping[str, int]) -> None:
+    """As many tokens of every call are trained as are `due`, whatever the gateway takes the call for."""
+    trained: Counter[str] = Counter()
+    for segment in trajectory.segments:
+        trained.update(segment.calls[index] for index in segment.call_ids[segment.loss_mask == 1])
+    assert trained == due
 
 
 def check_round_trip(trajectory: Trajectory) -> None:

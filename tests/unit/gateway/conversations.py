@@ -1,17 +1,19 @@
 """Random conversations with rewrites, retries, sub-agents, failures and clients that leave, and what the laws ask of
 each.
 
-Every request goes through a wire format of its own, whole or streamed. The oracle is what the engine was given and
-returned; the expected fate of every answer is kept by the machine itself.
+Every request goes through a wire format of its own, whole or streamed, some of them over a socket: all those whose
+connection breaks. The oracle is what the engine was given and
+returned; the expected role and fate of every answer are kept by the machine itself.
 """
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
-from capture_oracle import check_laws, check_round_trip
+from capture_oracle import check_laws, check_round_trip, check_trained
 from gateway_kit import (
     BASH,
     ROUTES,
@@ -26,7 +28,7 @@ from gateway_kit import (
 )
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from wires import FORMS, SHOWN, Wire
+from wires import FORMS, SHOWN, Served, Wire, listening
 
 from lego_rl.engine.protocol import EngineError, Sample, Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine
@@ -34,9 +36,10 @@ from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.dialects import DIALECTS
 from lego_rl.gateway.dialects.base import Asked, Dialect
 from lego_rl.gateway.exchange import Exchange
-from lego_rl.gateway.session import Session
+from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.gateway.tool_calls import tool_call_parser
+from lego_rl.gateway.trajectory import CallRole
 from lego_rl.messages import Message, Tool, ToolCall
 
 OTHER = replace(BASH, name="other")
@@ -52,10 +55,16 @@ class Sampled:
     asked: tuple[Message, ...]
     tools: tuple[Tool, ...]
     lane: str
+    role: CallRole
     written: bool
     echoed: bool = False
     cut: int | None = None
     """Tokens that were delivered, where the stream broke off."""
+
+    @property
+    def delivered(self) -> int:
+        """Tokens that were delivered, if any were."""
+        return len(self.sample.token_ids) if self.cut is None else self.cut
 
     @property
     def sees_all(self) -> bool:
@@ -70,7 +79,27 @@ class Talk:
     lane: str
     messages: list[Message]
     tools: tuple[Tool, ...] = (BASH,)
+    role: CallRole = "subagent"
+    """What its calls are for, as the harness knows."""
     answers: dict[int, Sampled] = field(default_factory=dict)  # index in `messages` → what was sampled there
+    unthought: set[Sampled] = field(default_factory=set)
+    """Answers that were sent without the reasoning that they were sampled with, by the harness or its template."""
+
+    def loses_reasoning(self, *, strips: bool) -> bool:
+        """Whether an answer has no reasoning any more that still had it in the request before.
+
+        Args:
+            strips: Whether the template leaves out the reasoning of turns before the last of the user's.
+        """
+        spoken = max(at for at, message in enumerate(self.messages) if message.role == "user")
+        lost = {
+            sampled
+            for at, sampled in self.answers.items()
+            if sampled.message.reasoning and ((strips and at < spoken) or not self.messages[at].reasoning)
+        }
+        loses_more = not lost <= self.unthought
+        self.unthought |= lost
+        return loses_more
 
 
 @dataclass(frozen=True)
@@ -81,7 +110,6 @@ class Sent:
     dialect: Dialect
     asked: Asked
     exchange: Exchange
-    messages: tuple[Message, ...]
 
     async def answer(self) -> Message:
         """What the client reads in the answer, once all of it is there."""
@@ -107,30 +135,30 @@ class Conversations(RuleBasedStateMachine):
 
     capture = CaptureSettings(reasoning="keep")
     template = staticmethod(chat_template)
+    strips = False
 
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
         self.replies: list[Reply | EngineError] = []
         self.gate: asyncio.Event | None = None
+        self.started = asyncio.Event()  # of the engine's last call
         self.engine = Tape(ScriptedEngine(self.say, routes=ROUTES, version=VERSION))
-        self.session = Session(
-            self.engine,
-            self.template(),
-            tool_call_parser("qwen3_coder"),
-            budget=Budget(turns=10_000, context_tokens=10**6),
-            temperature=1.0,
-            seed=None,
-            capture=self.capture,
-        )
+        self.gateway = Gateway(self.engine, self.template(), tool_call_parser("qwen3_coder"), capture=self.capture)
+        self.session = self.gateway.open(Budget(turns=10_000, context_tokens=10**6), temperature=1.0)
+        self.open = contextlib.AsyncExitStack()
+        self.socket: Served | None = None
         self.sampled: list[Sampled] = []
         self.talks: list[Talk] = []
+        self.summary: Sampled | None = None  # what the last call of the main conversation said when asked to sum up
         self.rewrites = 0
         self.failures = 0
+        self.gone = 0
         self.number = 0
 
     async def say(self, prompt: tuple[int, ...], sampling: Sampling) -> Reply:
         reply = self.replies.pop(0)
+        self.started.set()
         if self.gate is not None:
             await self.gate.wait()
         if isinstance(reply, EngineError):
@@ -143,6 +171,7 @@ class Conversations(RuleBasedStateMachine):
         asked = [(each.lane, each.tools, plain(each.asked, keeps=keeps)) for each in self.sampled]
         expected = [each for index, each in enumerate(self.sampled) if delivered(self.sampled, asked, index)]
         trajectory = self.session.close()
+        self.runner.run(self.open.aclose())
         self.runner.close()
         cut = {each.sample.call_id: each.cut for each in self.sampled if each.cut is not None}
         check_laws(
@@ -153,9 +182,13 @@ class Conversations(RuleBasedStateMachine):
             cut=cut,
         )
         check_round_trip(trajectory)
+        roles = {each.sample.call_id: each.role for each in self.sampled}
+        assert {each.call_id: each.role for each in trajectory.generations} == roles
+        trains = [each for each in expected if each.role in self.capture.train_roles and each.sees_all]
+        check_trained(trajectory, {each.sample.call_id: each.delivered for each in trains})
         assert trajectory.accounting.refused.get("engine_error", 0) == self.failures
-        if keeps:
-            assert len(trajectory.segments) <= len(self.talks) + self.rewrites
+        assert trajectory.accounting.refused.get("client_gone", 0) == self.gone
+        assert len(trajectory.segments) <= len(self.talks) + self.rewrites
 
     def unique(self) -> str:
         self.number += 1
@@ -191,24 +224,46 @@ class Conversations(RuleBasedStateMachine):
     async def lose(self, forms: list[Wire], talk: Talk) -> Sampled:
         """Ask on a connection that breaks: the response is not written to its end."""
         sent = await self.send(forms.pop(), talk)
-        return self.note(talk, sent, await sent.answer(), written=False)
+        message = await sent.answer()
+        return self.note(talk, self.sample_of(sent.exchange), message, written=False)
+
+    async def break_connection(self, forms: list[Wire], talk: Talk) -> None:
+        """Ask on a socket that breaks before any of the answer is sent."""
+        at = await self.served()
+        await at.lose(forms.pop(), talk.messages, self.engine, lane=talk.lane)
+        self.note_sent(talk)
+        self.note(talk, self.engine.samples[-1], Message("assistant", ""), written=False)
+
+    async def ask_over_a_socket(self, forms: list[Wire], talk: Talk) -> Sampled:
+        at = await self.served()
+        message = await at.ask(forms.pop(), talk.messages, lane=talk.lane)
+        self.note_sent(talk)
+        return self.note(talk, self.engine.samples[-1], message, written=True)
+
+    async def served(self) -> Served:
+        """The session behind a real socket, from the first time on that a case needs one."""
+        if self.socket is None:
+            self.socket = await self.open.enter_async_context(listening(self.gateway, self.session))
+        return self.socket
 
     async def receive(self, talk: Talk, sent: Sent) -> Sampled:
         message = await sent.answer()
         sent.exchange.written()
-        return self.note(talk, sent, message, written=True)
+        return self.note(talk, self.sample_of(sent.exchange), message, written=True)
 
     async def send(self, wire: Wire, talk: Talk) -> Sent:
         dialect = _DIALECTS[wire.path]
         body = json.loads(json.dumps(wire.body(talk.messages, talk.tools)))
         asked = dialect.read(body, {})
         exchange = await self.session.admit(replace(asked.request, lane=talk.lane))
-        self.note_echoes(talk)
-        return Sent(wire, dialect, asked, exchange, tuple(talk.messages))
+        self.note_sent(talk)
+        return Sent(wire, dialect, asked, exchange)
 
-    def note(self, talk: Talk, sent: Sent, message: Message, *, written: bool) -> Sampled:
-        sampled = Sampled(self.sample_of(sent.exchange), message, sent.messages, talk.tools, talk.lane, written)
+    def note(self, talk: Talk, sample: Sample, message: Message, *, written: bool) -> Sampled:
+        sampled = Sampled(sample, message, tuple(talk.messages), talk.tools, talk.lane, talk.role, written)
         check_prompt(sampled)
+        if talk.role == "main":
+            self.note_compaction(sampled)
         self.sampled.append(sampled)
         return sampled
 
@@ -218,7 +273,16 @@ class Conversations(RuleBasedStateMachine):
         call_id = exchange.answered_by.answered().call_id
         return next(sample for sample in self.engine.samples if sample.call_id == call_id)
 
-    def note_echoes(self, talk: Talk) -> None:
+    def note_compaction(self, following: Sampled) -> None:
+        """A main call that was asked to sum up is a compaction if the next one is told what it said."""
+        told = "".join(message.content for message in following.asked if message.role == "user")
+        if self.summary is not None and self.summary.message.content in told:
+            self.summary.role = "compaction"
+        self.summary = None
+
+    def note_sent(self, talk: Talk) -> None:
+        if talk.loses_reasoning(strips=self.strips) and self.capture.reasoning == "as_sent":
+            self.rewrites += 1
         for sampled in talk.answers.values():
             sampled.echoed = True
 
@@ -233,17 +297,36 @@ class Conversations(RuleBasedStateMachine):
 
     # --- rules --------------------------------------------------------------------------------------------------------
 
-    @initialize()
-    def begin(self) -> None:
-        self.talks.append(Talk("", [Message("system", "Mend code."), user("Mend it.")]))
-
     KINDS = st.sampled_from(["text", "odd", "call", "think", "unknown tool", "both", "two", "malformed", "cut"])
+
+    @initialize(forms=FORM, kind=KINDS, titled=st.sampled_from(["never", "before", "after"]))
+    def begin(self, forms: list[Wire], kind: str, titled: str) -> None:
+        """A harness begins with its main conversation, for which it may want a title."""
+        main = Talk("", [Message("system", "Mend code."), user("Mend it.")], role="main")
+        self.talks.append(main)
+        if titled == "before":
+            self.title(forms.pop())
+        self.script(kind)
+        self.extend(main, self.runner.run(self.ask(forms, main)))
+        if titled == "after":
+            self.title(forms.pop())
+
+    def title(self, form: Wire) -> None:
+        self.script("text")
+        talk = Talk("", [Message("system", "Write a title."), user("Mend it.")], (), "title")
+        self.runner.run(self.ask([form], talk))
 
     @rule(forms=FORM, data=st.data(), kind=KINDS)
     def turn(self, forms: list[Wire], data: st.DataObject, kind: str) -> None:
         talk = self.pick(data, self.talks)
         self.script(kind)
         self.extend(talk, self.runner.run(self.ask(forms, talk)))
+
+    @rule(forms=FORM, data=st.data(), kind=KINDS)
+    def turn_over_a_socket(self, forms: list[Wire], data: st.DataObject, kind: str) -> None:
+        talk = self.pick(data, self.talks)
+        self.script(kind)
+        self.extend(talk, self.runner.run(self.ask_over_a_socket(forms, talk)))
 
     @rule(forms=FORM, data=st.data(), kind=KINDS)
     def sub_agent(self, forms: list[Wire], data: st.DataObject, kind: str) -> None:
@@ -257,7 +340,7 @@ class Conversations(RuleBasedStateMachine):
     def answer_lost_and_asked_again(self, forms: list[Wire], data: st.DataObject, arrives: bool) -> None:
         talk = self.pick(data, self.talks)
         self.script("odd")
-        self.runner.run(self.ask(forms, talk) if arrives else self.lose(forms, talk))
+        self.runner.run(self.ask(forms, talk) if arrives else self.break_connection(forms, talk))
         self.script("call")
         self.extend(talk, self.runner.run(self.ask(forms, talk)))
 
@@ -290,7 +373,7 @@ class Conversations(RuleBasedStateMachine):
     def other_tools_for_once(self, forms: list[Wire], data: st.DataObject, kind: str, goes_on: bool) -> None:
         talk = self.pick(data, self.talks)
         self.script(kind)
-        sampled = self.runner.run(self.ask(forms, replace(talk, tools=(BASH, OTHER))))
+        sampled = self.runner.run(self.ask(forms, replace(talk, tools=(BASH, OTHER), role="subagent")))
         self.rewrites += 1
         if goes_on:  # else the harness goes on as if it had not asked
             self.extend(talk, sampled)
@@ -301,9 +384,12 @@ class Conversations(RuleBasedStateMachine):
         """The conversation is summed up, in itself or beside it, and begins again with the summary."""
         talk = self.pick(data, [talk for talk in self.talks if talk.answers])
         self.script("text")
-        asking = replace(talk, messages=[*talk.messages, user(f"Sum up. {self.unique()}")], tools=tools)
-        summary = self.runner.run(self.ask(forms, asking)).message.content
-        talk.messages, talk.answers = [talk.messages[0], user(f"So far: {summary}")], {}
+        messages = [*talk.messages, user(f"Sum up. {self.unique()}")]
+        asking = replace(talk, messages=messages, tools=tools, role=talk.role if tools else "compaction")
+        summary = self.runner.run(self.ask(forms, asking))
+        if asking.role == "main":
+            self.summary = summary
+        talk.messages, talk.answers = [talk.messages[0], user(f"So far: {summary.message.content}")], {}
         self.rewrites += 2
 
     @rule(
@@ -328,6 +414,7 @@ class Conversations(RuleBasedStateMachine):
             self.rewrites += 1
         elif count:
             sampled.echoed, sampled.cut = True, count
+            self.rewrites += self.capture.reasoning == "as_sent"  # what the policy said is read again
         talk.messages += [Message("assistant", echo), user(f"You were cut off. {self.unique()}")]
         self.script(kinds[1])
         self.extend(talk, self.runner.run(self.ask(forms, talk)))
@@ -388,12 +475,12 @@ class Conversations(RuleBasedStateMachine):
         async def leave() -> None:
             self.gate = asyncio.Event()
             self.script("text")
-            asking = asyncio.create_task(self.ask(forms, talk))
-            await asyncio.sleep(0.001)
-            asking.cancel()
-            await asyncio.wait({asking})
-            await asyncio.sleep(0)
+            self.started.clear()
+            at = await self.served()
+            await at.leave(forms.pop(), talk.messages, self.started, lane=talk.lane)
+            self.note_sent(talk)
             self.gate = None
+            self.gone += 1
 
         before = len(self.engine.samples)
         self.runner.run(leave())
@@ -402,6 +489,8 @@ class Conversations(RuleBasedStateMachine):
     @rule(data=st.data(), drops_reasoning=st.booleans())
     def cosmetic_echo(self, data: st.DataObject, drops_reasoning: bool) -> None:
         talk = self.pick(data, self.talks)
+        if self.capture.reasoning == "as_sent" and talk.unthought.intersection(talk.answers.values()):
+            self.rewrites += 1  # without its reasoning a turn is context, in which every character counts
         for index in talk.answers:
             message = talk.messages[index]
             talk.messages[index] = replace(
@@ -508,3 +597,4 @@ class Stripping(AsSent):
     """The same with a template that leaves out the reasoning itself, once the user speaks again."""
 
     template = staticmethod(stripping_template)
+    strips = True

@@ -4,7 +4,7 @@ from conversations import AsSent, Conversations, Stripping
 from hypothesis import Phase, settings
 
 FEW_HUNDRED = settings(
-    max_examples=150,
+    max_examples=120,
     stateful_step_count=15,
     phases=[Phase.generate, Phase.shrink],
 )

@@ -1,5 +1,8 @@
-"""Twelve things that harnesses do to a conversation, each through every wire format, whole and streamed, on a real
-socket, in both modes of reasoning. Where an answer is lost, its connection breaks.
+"""What harnesses do to a conversation, each through every wire format, whole and streamed, on a real socket, in both
+modes of reasoning. Where an answer is lost, its connection breaks.
+
+Twelve of these situations are those in which other gateways were measured; the docstrings of their tests give their
+numbers there, i to ix. The others were found later, in harnesses.
 
 Per situation: every delivered token exact under its own prompt, none lost, none twice, and no more segments than real
 rewrites ask for.
@@ -62,12 +65,14 @@ async def finish(at: Served, engine: Tape, *, segments: int, lost: tuple[int, ..
 
 
 async def test_plain_loop(wire: Wire, capture: CaptureSettings) -> None:
+    """i: a plain loop."""
     async with served(engine := tape(CALLS), capture=capture) as at:
         await turns(at, wire, START, TURNS)
         await finish(at, engine, segments=1)
 
 
 async def test_non_canonical_spelling(wire: Wire, capture: CaptureSettings) -> None:
+    """ix: sampled ids that no tokenizer would write."""
     async with served(engine := tape([spell_oddly(call) for call in CALLS]), capture=capture) as at:
         await turns(at, wire, START, TURNS)
         await finish(at, engine, segments=1)
@@ -75,6 +80,7 @@ async def test_non_canonical_spelling(wire: Wire, capture: CaptureSettings) -> N
 
 @pytest.mark.parametrize("filled", [{}, {"background": False}], ids=["re-ordered", "defaults-filled"])
 async def test_arguments_written_again(wire: Wire, capture: CaptureSettings, filled: dict[str, bool]) -> None:
+    """ii: arguments are written in another order. iib: and filled with their defaults."""
     async with served(engine := tape(CALLS), capture=capture) as at:
         messages = START
         for _ in range(TURNS):
@@ -87,6 +93,7 @@ async def test_arguments_written_again(wire: Wire, capture: CaptureSettings, fil
 
 @pytest.mark.parametrize("back", [1, 2], ids=["before-the-last-turn", "further-back"])
 async def test_a_reminder_inside_the_history(wire: Wire, capture: CaptureSettings, back: int) -> None:
+    """iii: a reminder before the last turn of the assistant. iiib: further back."""
     async with served(engine := tape(CALLS), capture=capture) as at:
         messages = await turns(at, wire, START, 3)
         place = len(messages) - 2 * back
@@ -95,6 +102,7 @@ async def test_a_reminder_inside_the_history(wire: Wire, capture: CaptureSetting
 
 
 async def test_a_turn_dropped(wire: Wire, capture: CaptureSettings) -> None:
+    """iv: a turn of the assistant is dropped."""
     async with served(engine := tape(CALLS), capture=capture) as at:
         messages = await turns(at, wire, START, 3)
         await turns(at, wire, messages[:-4] + messages[-2:], 2)
@@ -115,6 +123,7 @@ async def test_a_sub_agent_in_between(wire: Wire, capture: CaptureSettings) -> N
 
 
 async def test_sub_agents_at_the_same_time(wire: Wire, capture: CaptureSettings) -> None:
+    """v: sub-agents at work while the main conversation goes on."""
     async with served(engine := tape([f"Look {n}.\n{call}" for n, call in enumerate(CALLS)]), capture=capture) as at:
         subs = [[Message("system", "Explore."), user(f"Where is {name}?")] for name in ("it", "the other")]
         messages, *_ = await asyncio.gather(turns(at, wire, START, 3), *(turns(at, wire, sub, 2) for sub in subs))
@@ -133,6 +142,7 @@ async def test_an_answer_that_the_harness_never_saw(wire: Wire, capture: Capture
 
 
 async def test_compaction(wire: Wire, capture: CaptureSettings) -> None:
+    """vi: a compaction."""
     async with served(engine := tape([*CALLS[:3], "The summary.", *CALLS[3:]]), capture=capture) as at:
         messages = await turns(at, wire, START, 3)
         summary = await at.ask(wire, [*messages, user("Summarise.")])
@@ -141,6 +151,18 @@ async def test_compaction(wire: Wire, capture: CaptureSettings) -> None:
 
 
 async def test_an_answer_lost_and_asked_again(wire: Wire, capture: CaptureSettings) -> None:
+    """vii: the connection breaks before the answer is there; the harness asks again."""
+    async with served(engine := tape(CALLS), capture=capture) as at:
+        messages = await turns(at, wire, START, 2)
+        await at.lose(wire, messages, engine)
+        await turns(at, wire, messages, 2)
+        trajectory = at.session.close()
+        assert [each.fate for each in trajectory.generations] == ["delivered"] * 2 + ["superseded"] + ["delivered"] * 2
+        await finish(at, engine, segments=1, lost=(2,))
+
+
+async def test_asked_twice(wire: Wire, capture: CaptureSettings) -> None:
+    """Both answers arrive, and the harness goes on with the newer one."""
     async with served(engine := tape(CALLS), capture=capture) as at:
         messages = await turns(at, wire, START, 2)
         await at.ask(wire, messages)
@@ -157,6 +179,7 @@ TEMPLATES = {"template-keeps": chat_template(), "template-strips": stripping_tem
 async def test_reasoning(
     wire: Wire, capture: CaptureSettings, template: ChatTemplate, follow_up: bool, kept: bool
 ) -> None:
+    """viii: the harness drops the reasoning. viiib: the template does, once the user speaks again."""
     thoughts = [f"<think>\nI look at {index}.\n</think>\n\n{call}" for index, call in enumerate(CALLS)]
     async with served(engine := tape(thoughts), capture=capture, template=template) as at:
         messages = START

@@ -301,6 +301,11 @@ def streamed(wire: Wire) -> dict[str, Json]:
     return wire.body(START, ()) | {"stream": True}
 
 
+def of_lane(lane: str) -> dict[str, str]:
+    """The headers in which harnesses say which of their agents asks, one for each protocol."""
+    return dict.fromkeys(("x-claude-code-agent-id", "x-session-id", "thread-id"), lane) if lane else {}
+
+
 SMALL_BUFFER = 4096
 """Bytes that a socket is to hold, about: then a client that does not read is noticed while it is written to."""
 
@@ -326,19 +331,21 @@ class Served:
     url: str
     client: aiohttp.ClientSession
 
-    async def post(self, wire: Wire, body: Json, path: str | None = None) -> aiohttp.ClientResponse:
+    async def post(self, wire: Wire, body: Json, path: str | None = None, *, lane: str = "") -> aiohttp.ClientResponse:
         data = io.BytesIO(json.dumps(body).encode())
-        return await self.client.post(self.url + (path or wire.path), data=data)
+        return await self.client.post(self.url + (path or wire.path), data=data, headers=of_lane(lane))
 
-    async def ask(self, wire: Wire, messages: Sequence[Message], tools: Sequence[Tool] = (BASH,)) -> Message:
-        response = await self.post(wire, wire.body(messages, tools))
+    async def ask(
+        self, wire: Wire, messages: Sequence[Message], tools: Sequence[Tool] = (BASH,), *, lane: str = ""
+    ) -> Message:
+        response = await self.post(wire, wire.body(messages, tools), lane=lane)
         assert response.status == 200, await response.text()
         return wire.heard(await response.read())
 
-    async def lose(self, wire: Wire, messages: Sequence[Message], engine: Tape) -> None:
+    async def lose(self, wire: Wire, messages: Sequence[Message], engine: Tape, *, lane: str = "") -> None:
         """Ask on a connection that breaks when the answer is there, before the first byte of it is sent."""
         gone = asyncio.Event()
-        with self._connected(wire.body(messages, (BASH,)), wire.path) as sock:
+        with self._connected(wire.body(messages, (BASH,)), wire.path, lane) as sock:
 
             def hang_up() -> None:
                 reset(sock)
@@ -347,6 +354,13 @@ class Served:
             engine.when_answered = hang_up
             await asyncio.wait_for(gone.wait(), 10)
         engine.when_answered = None
+        await let_tasks_end()
+
+    async def leave(self, wire: Wire, messages: Sequence[Message], started: asyncio.Event, *, lane: str = "") -> None:
+        """Ask on a connection that breaks once the engine has started."""
+        with self._connected(wire.body(messages, (BASH,)), wire.path, lane) as sock:
+            await asyncio.wait_for(started.wait(), 10)
+            reset(sock)
         await let_tasks_end()
 
     async def break_off(self, wire: Wire, messages: Sequence[Message], kept: str) -> None:
@@ -362,7 +376,7 @@ class Served:
             reset(sock)
         await let_tasks_end()
 
-    def _connected(self, body: dict[str, Json], path: str) -> socket.socket:
+    def _connected(self, body: dict[str, Json], path: str, lane: str = "") -> socket.socket:
         """A request on a connection of its own, of a client that buffers little."""
         place = urlsplit(self.url)
         assert place.port is not None
@@ -370,8 +384,10 @@ class Served:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_BUFFER)
         sock.connect(("127.0.0.1", place.port))
         data = json.dumps(body).encode()
-        head = f"POST {place.path}{path} HTTP/1.1\r\nHost: gateway\r\nContent-Length: {len(data)}\r\n"
-        sock.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + data)
+        headers = {"Host": "gateway", "Content-Length": str(len(data)), "Content-Type": "application/json"}
+        headers |= of_lane(lane)
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        sock.sendall(f"POST {place.path}{path} HTTP/1.1\r\n{head}\r\n".encode() + data)
         return sock
 
     async def close(self) -> Trajectory:
@@ -402,6 +418,12 @@ async def served(
         spool=spool,
     )
     session = gateway.open(budget or Budget(), temperature=1.0, seed=seed, log=log)
+    async with listening(gateway, session) as at:
+        yield at
+
+
+@contextlib.asynccontextmanager
+async def listening(gateway: Gateway, session: Session) -> AsyncIterator[Served]:
     sock = socket.create_server(("127.0.0.1", 0))
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL_BUFFER)
     listener = await gateway.serve(sock, session)
