@@ -232,3 +232,17 @@ async def test_an_answer_that_its_own_conversation_holds_after_a_rewrite_arrived
     said = await trial.ask(START, arrives=False)
     await trial.ask([*START, user("Be quick."), said, user("Go on.")])
     assert fates(trial.close()) == ["delivered", "delivered"]
+
+
+@modes
+async def test_of_two_agents_that_were_told_the_same_each_goes_on_with_its_own(
+    reasoning: str, template: ChatTemplate
+) -> None:
+    trial = Trial(["Fine.", WORDS, spell_oddly(WORDS), "One.", "Two."], reasoning, template)
+    await trial.ask(START)
+    said = {lane: await trial.ask(EXPLORE, lane=lane) for lane in ("one", "two")}
+    for lane, answer in said.items():
+        await trial.ask([*EXPLORE, answer, user("Go on.")], lane=lane)
+    trajectory = trial.close()
+    assert [generation.parent for generation in trajectory.generations] == [None, None, None, 1, 2]
+    assert len(trajectory.segments) == 3
