@@ -37,11 +37,12 @@ class _Match:
     kept: int = 0
     used: int = 0
 
-    def rank(self) -> tuple[int, bool, int]:
-        """Higher for what follows more of the request, then for an answer that arrived, then for a newer one."""
+    def rank(self, lane: str) -> tuple[int, bool, bool, int]:
+        """Higher for what follows more of the request of `lane`, then for an answer to the same agent, then for one
+        that arrived, then for a newer one."""
         if self.call is None:
-            return self.used, False, -1
-        return self.used, self.call.has_arrived, self.call.index
+            return self.used, False, False, -1
+        return self.used, self.call.request.lane == lane, self.call.has_arrived, self.call.index
 
 
 class TokenTree:
@@ -167,7 +168,7 @@ class TokenTree:
         open_ends = [best]
         while open_ends:
             found = open_ends.pop()
-            best = max(best, found, key=_Match.rank)
+            best = max(best, found, key=lambda match: match.rank(request.lane))
             for first in _firsts(self.siblings(found.call)):
                 open_ends += self._matches(first, request, found)
         return best

@@ -250,3 +250,16 @@ async def test_agents_of_one_prompt_are_told_apart_by_their_names_or_their_calls
             await trial.ask(messages, lane=lane)
     again = lanes == ("", "") and not calls  # nothing tells it from a request that was asked again
     assert fates(trial.close()).count("superseded") == again
+
+
+async def test_of_two_agents_that_were_told_the_same_each_goes_on_with_its_own(
+    reasoning: str, template: ChatTemplate
+) -> None:
+    trial = Trial(["Fine.", WORDS, spell_oddly(WORDS), "One.", "Two."], reasoning, template)
+    await trial.ask(START)
+    said = {lane: await trial.ask(EXPLORE, lane=lane) for lane in ("one", "two")}
+    for lane, answer in said.items():
+        await trial.ask([*EXPLORE, answer, user("Go on.")], lane=lane)
+    trajectory = trial.close()
+    assert [generation.parent for generation in trajectory.generations] == [None, None, None, 1, 2]
+    assert len(trajectory.segments) == 3
