@@ -215,11 +215,6 @@ class Conversations(RuleBasedStateMachine):
             "two": spell(f"{call}\n{call}"),
             "malformed": spell(f"{text} <tool_call> <function=bash>"),
             "cut": spell(text, end=False),
-            "same": spell("Done."),
-            "same, odd": spell_oddly("Done."),
-            "same, thought": spell("<think>\nhm\n</think>\n\nDone."),
-            "same thought": spell("<think>\nhm\n</think>\n\n"),
-            "blank": spell(" \n "),
         }
         self.replies.append(Reply(replies[kind]))
 
@@ -302,10 +297,7 @@ class Conversations(RuleBasedStateMachine):
 
     # --- rules --------------------------------------------------------------------------------------------------------
 
-    WORDS = ("text", "odd", "call", "think", "unknown tool", "both", "two", "malformed", "cut")
-    EQUAL = ("same", "same, odd", "same, thought", "same thought", "blank")
-    """What several conversations, and one of them several times, may be told."""
-    KINDS = st.sampled_from([*WORDS, *EQUAL])
+    KINDS = st.sampled_from(["text", "odd", "call", "think", "unknown tool", "both", "two", "malformed", "cut"])
 
     @initialize(forms=FORM, kind=KINDS, titled=st.sampled_from(["never", "before", "after"]))
     def begin(self, forms: list[Wire], kind: str, titled: str) -> None:

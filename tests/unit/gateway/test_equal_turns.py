@@ -252,6 +252,7 @@ async def test_agents_of_one_prompt_are_told_apart_by_their_names_or_their_calls
     assert fates(trial.close()).count("superseded") == again
 
 
+@modes
 async def test_of_two_agents_that_were_told_the_same_each_goes_on_with_its_own(
     reasoning: str, template: ChatTemplate
 ) -> None:
