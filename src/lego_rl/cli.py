@@ -15,6 +15,7 @@ from typing import Annotated, Never
 import typer
 
 from lego_rl import __version__
+from lego_rl.commands.program import as_called
 from lego_rl.errors import LegoError
 from lego_rl.plain_text import PlainFormatter, plain
 
@@ -251,5 +252,5 @@ _HOST_FAULTS = {
 def _fail(problem: str, fix: str) -> Never:
     typer.echo(f"lego-rl: {plain(' '.join(problem.split()))}", err=True)  # a library's words may be many lines
     if fix:
-        typer.echo(f"  fix: {plain(fix)}", err=True)
+        typer.echo(f"  fix: {plain(as_called(fix))}", err=True)
     sys.exit(1)

@@ -16,7 +16,7 @@ from lego_rl.commands.screen import Screen
 from lego_rl.config.load import read
 from lego_rl.config.recipe import Recipe
 from lego_rl.errors import ConfigError, RunError
-from lego_rl.gateway.call_log import CALL_LOG, LoggedCall, read_calls
+from lego_rl.gateway.call_log import CALL_LOG, read_calls
 from lego_rl.gateway.trajectory import Generation, Segment, Trajectory
 from lego_rl.messages import Message
 from lego_rl.plain_text import plain, plain_line
@@ -54,14 +54,11 @@ def run(trial: Path, policy: str | None, context: int) -> None:
         ConfigError: There is no such policy, it has no tokenizer, or not the one that the tokens are of.
     """
     trial = trial.resolve()
-    log = RunDirectory(trial.parent.parent).scratch / trial.name / CALL_LOG
-    if not (trial / OUTCOME_FILE).is_file() and log.is_file():
-        _print_unfinished(trial.name, read_calls(log))
-        return
-    if not (trial / OUTCOME_FILE).is_file():
-        raise RunError(f"{trial} holds no trial", "name a folder below trials/ of a run directory")
-    record = TrialStore(trial.parent).load(trial.name)
     recipe = _recipe_of(trial)
+    if not (trial / OUTCOME_FILE).is_file():
+        _show_unfinished(trial, recipe)
+        return
+    record = TrialStore(trial.parent).load(trial.name)
     name = policy if recipe is None or policy is not None else recipe.policy.path
     if name is None:
         raise ConfigError(f"{trial} does not lie in a run with a recipe", "name its policy with --policy DIR")
@@ -78,11 +75,17 @@ def run(trial: Path, policy: str | None, context: int) -> None:
         screen.print(_segment(number, segment, tokenizer, context))
 
 
-def _print_unfinished(name: str, calls: Iterator[LoggedCall]) -> None:
-    """What was said so far in a trial that runs, or that was killed."""
+def _show_unfinished(trial: Path, recipe: Recipe | None) -> None:
+    """What was said so far in a trial that runs, or that was killed; its files are in the scratch folder of the run."""
+    scratch = RunDirectory(trial.parent.parent).scratch / trial.name
+    if not scratch.is_dir():
+        raise RunError(f"{trial} holds no trial", "name RUN/trials/ID; the IDs are the folders in trials/ and scratch/")
+    if not (scratch / CALL_LOG).is_file():
+        raise RunError(f"trial {trial.name} is not finished, and no model call is answered yet", "wait a little")
     screen = Screen()
-    screen.print(f"{name}\nnot finished; what was said so far:", soft_wrap=True)
-    for call in calls:
+    ran = "" if recipe is None else f" · {recipe.harness.name} · reasoning {recipe.capture.reasoning}"
+    screen.print(f"{trial.name}\nnot finished, or not yet graded{ran}; what was said so far:", soft_wrap=True)
+    for call in read_calls(scratch / CALL_LOG):
         after = "" if call.parent is None else f" after {call.parent}"
         text = Text(f"\ncall {call.index}{after} · {len(call.token_ids)} tokens sampled", style="bold")
         for message in (*call.messages, call.answer):

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import typer
 from lego_rl.commands import report
 from lego_rl.commands.assemble import EngineWrapper, batch_shape, load_tasks, loop_parts, unchanged
 from lego_rl.commands.policies import read_recipe
+from lego_rl.commands.program import program
 from lego_rl.commands.progress import ConsoleProgress
 from lego_rl.config.begun import check_begun, moved
 from lego_rl.config.load import dump, read
@@ -124,9 +124,8 @@ def show_before(directory: RunDirectory, splits: Sequence[str], watcher: Watcher
 
 
 def _resuming(path: Path) -> str:
-    """The command that goes on with a run, as it was called: in a checkout it is on no search path."""
-    program = Path(sys.argv[0])
-    return f"{program if program.name == 'lego-rl' else 'lego-rl'} train --resume {path}"
+    """The command that goes on with a run."""
+    return f"{program()} train --resume {path}"
 
 
 def _recipe_of(path: Path, overrides: Sequence[str]) -> Recipe:

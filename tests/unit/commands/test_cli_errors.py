@@ -109,6 +109,18 @@ def test_a_dry_run_knows_the_options_of_the_harness(
     assert "unknown key harness.options.bare" in output.err
 
 
+def test_advice_names_the_command_as_it_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for typed in (".venv/bin/lego-rl", "lego-rl", "cli.py"):
+        monkeypatch.setattr("sys.argv", [typed, "harness", "verify", "opencode"])
+        with pytest.raises(SystemExit, match="1"):
+            cli.main()
+        named = typed if typed.endswith("lego-rl") else "lego-rl"
+        assert capsys.readouterr().err.endswith(f"run: {named} harness install opencode\n")
+
+
 def test_a_run_that_is_at_work_is_refused_before_its_checkpoints_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -188,15 +188,21 @@ async def test_a_trial_that_is_not_finished_shows_what_was_said_so_far(
 ) -> None:
     directory = RunDirectory.make(tmp_path / "run")
     log = directory.scratch / SPEC.id / CALL_LOG
+    trial = directory.trials / SPEC.id
+    with pytest.raises(RunError, match="holds no trial"):
+        inspect.run(trial, None, 40)
     log.parent.mkdir()
+    with pytest.raises(RunError, match="no model call is answered yet"):
+        inspect.run(trial, None, 40)
+    directory.recipe.write_text(dump(read(Recipe, RECIPE)))
     engine = ScriptedEngine(lambda prompt, sampling: Reply(encoder.encode("Done.\x1b[2J<|im_end|>")))
     encoder = Encoder((DEMO / "tokenizer.json").read_text(encoding="utf-8"))
     gateway = Gateway(engine, ChatTemplate.load(DEMO), tool_call_parser("qwen3_coder"))
     session = gateway.open(Budget(), temperature=1.0, log=log)
     await (await session.admit(Request((Message("user", "Mend the price."),), ()))).answer()
-    inspect.run(directory.trials / SPEC.id, None, 40)
+    inspect.run(trial, None, 40)
     shown = capsys.readouterr().out
-    assert "not finished" in shown
+    assert "not finished, or not yet graded · claude-code · reasoning keep" in shown
     assert "user: Mend the price." in shown
     assert "assistant: Done.\\u{1b}[2J" in shown
     await gateway.close(session)
