@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lego_rl.gateway.spool import joined
 from lego_rl.gateway.trajectory import Generation, Segment
 
 
@@ -133,4 +134,4 @@ def _routes(part: _Part) -> tuple[NDArray[np.uint8] | None, int]:
 
 def _joined(pieces: Sequence[NDArray[np.uint8] | None]) -> NDArray[np.uint8] | None:
     rows = [each for each in pieces if each is not None]
-    return np.concatenate(rows) if rows else None
+    return joined(rows) if rows else None

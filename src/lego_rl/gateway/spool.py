@@ -7,6 +7,7 @@ has no name, so nothing is left of it however this process ends.
 import mmap
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -75,3 +76,37 @@ class RouteSpool:
         length = max(2 * held, _FIRST_MAP, -(-size // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY)
         os.ftruncate(self._file, self._start + length)
         return mmap.mmap(self._file, length, prot=mmap.PROT_READ, offset=self._start)
+
+
+def joined(pieces: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """All rows, one piece after the other. Pieces that were kept in this order lie so already, and are not copied.
+
+    Args:
+        pieces: ``[n, layers, top_k]`` each, at least one.
+    """
+    first, last = pieces[0], pieces[-1]
+    buffer = _buffer(first)
+    ends = [_address(piece) + piece.nbytes for piece in pieces[:-1]]
+    is_one = buffer is not None and all(
+        piece.flags.c_contiguous and _buffer(piece) is buffer and _address(piece) == end
+        for piece, end in zip(pieces[1:], ends, strict=True)
+    )
+    if buffer is None or not is_one or not first.flags.c_contiguous:
+        return np.concatenate(pieces)
+    size = _address(last) + last.nbytes - _address(first)
+    start = _address(first) - _address(np.frombuffer(buffer, np.uint8))
+    return np.frombuffer(buffer, np.uint8, size, start).reshape(-1, *first.shape[1:])
+
+
+def _address(rows: NDArray[np.uint8]) -> int:
+    address: int = rows.__array_interface__["data"][0]
+    return address
+
+
+def _buffer(rows: NDArray[np.uint8]) -> mmap.mmap | None:
+    """The mapping that rows are a view of; ``None`` where they lie in memory."""
+    base: object = rows
+    while isinstance(base, np.ndarray):
+        base = base.base
+    held = base.obj if isinstance(base, memoryview) else base
+    return held if isinstance(held, mmap.mmap) else None

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from wires import AnthropicWire, served
 
 from lego_rl.gateway import spool as module
-from lego_rl.gateway.spool import RouteSpool
+from lego_rl.gateway.spool import RouteSpool, joined
 
 ROWS = st.integers(0, 40).flatmap(lambda count: arrays(np.uint8, (count, 3, 2)))
 
@@ -29,6 +29,34 @@ def test_what_is_read_is_what_was_kept(tmp_path: Path, given_rows: list[np.ndarr
     for rows, read in zip(given_rows, kept, strict=True):
         np.testing.assert_array_equal(read, rows)
         assert not read.size or not read.flags.writeable
+
+
+@given(st.lists(ROWS, min_size=1, max_size=8), st.booleans(), st.booleans())
+def test_joined_pieces_are_what_they_were_and_are_copied_only_where_they_lie_apart(
+    tmp_path: Path, given_rows: list[np.ndarray], in_order: bool, several_mappings: bool
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if several_mappings:
+            patch.setattr(module, "_FIRST_MAP", 4096)
+        spool = RouteSpool(tmp_path)
+        kept = [spool.keep(rows) for rows in given_rows if len(rows)]
+        spool.close()
+    pieces = kept if in_order else kept[::-1]
+    if not pieces:
+        return
+    whole = joined(pieces)
+    np.testing.assert_array_equal(whole, np.concatenate(pieces))
+    assert (len(pieces) > 1 and np.shares_memory(whole, pieces[0])) <= in_order
+    if in_order and not several_mappings:
+        assert np.shares_memory(whole, pieces[-1])
+
+
+def test_pieces_that_were_shortened_or_lie_in_memory_are_joined(tmp_path: Path) -> None:
+    spool = RouteSpool(tmp_path)
+    one, two = (spool.keep(np.full((5, 2, 2), value, np.uint8)) for value in (1, 2))
+    spool.close()
+    for pieces in ([one[:-1], two], [one, two[1:]], [one.copy(), two], [one, two.copy()], [one[::2], two]):
+        np.testing.assert_array_equal(joined(pieces), np.concatenate(pieces))
 
 
 def test_a_call_larger_than_a_mapping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
