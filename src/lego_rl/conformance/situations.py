@@ -110,6 +110,12 @@ def _asked_again(seen: Seen) -> str:
     return _mended(seen)
 
 
+def _cut(seen: Seen) -> str:
+    """No more than that it broke off: what the harness had of it by then, a whole call for instance, `Law.DELIVERED`
+    reads from the bytes."""
+    return _mended(seen) if seen.broken_off else "no answer broke off"
+
+
 def _broken_off(seen: Seen) -> str:
     if seen.conduct.broken_off == "asks again":
         return _asked_again(seen)
@@ -189,7 +195,7 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation("malformed", "a call that cannot be parsed", _parse_fault, ("malformed", *FIX)),
     Situation("unknown-tool", "a call of a tool that does not exist", _mended, (FIX[0], "unknown tool", *FIX[1:])),
     Situation("unavailable", "the engine fails once, then works", _recovered, interfere=_fails_once),
-    Situation("cut", "an answer breaks off before any text", _asked_again, faults={3: "cut"}),
+    Situation("cut", "an answer breaks off in its call", _cut, faults={3: "cut"}),
     Situation("cut-again", "two first answers break off after their text", _broken_off, faults={1: "cut", 2: "cut"}),
     Situation("lost", "an answer never arrives", _asked_again, faults={3: "lost"}),
     Situation("too-long", "one prompt is refused as too long", _too_long, faults={_REFUSED: "too long"}),
