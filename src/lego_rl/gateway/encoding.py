@@ -29,6 +29,7 @@ MARK = _ESCAPE + "2"
 """A marker that quoted text cannot contain, for `template` to find a place in what it rendered."""
 
 _CACHED_LENGTH = 512
+_SHORT = 2_000
 SLICE = 1 << 15
 """Characters that are looked through or encoded without letting other threads run, and with them the other trials."""
 
@@ -154,11 +155,11 @@ class Encoder:
         return self._encode_long(fragment) if len(fragment) >= _CACHED_LENGTH else self._encode_fragment(fragment)
 
     def _encode_fragment(self, text: str) -> tuple[int, ...]:
-        if len(text) < SLICE:
+        if len(text) < _SHORT:
             return tuple(self._model.encode(text, add_special_tokens=False).ids)
-        # The library lets other threads run while it encodes a batch, not while it encodes a text. Getting back to work
-        # then may take a while, which short texts are not worth.
-        return tuple(self._model.encode_batch([text], add_special_tokens=False)[0].ids)
+        # The library lets other threads run while it encodes a batch, not while it encodes a text, and leaves out
+        # offsets that nobody asks for. Getting back to work then may take a while, which short texts are not worth.
+        return tuple(self._model.encode_batch_fast([text], add_special_tokens=False)[0].ids)
 
     def _encode_packed(self, text: str) -> "array[int]":
         """The same at four bytes an id, for what is kept."""
