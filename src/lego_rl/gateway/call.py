@@ -4,8 +4,9 @@ Invariant: a call's prompt is its parent's prompt, the first `kept` of its paren
 `context_ids`. So a trial costs memory in proportion to its tokens, however often its history was sent.
 """
 
+import hashlib
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -51,8 +52,8 @@ class Request:
     def least_tokens(self) -> int:
         """Tokens that its prompt has at the very least: one a message, but for system messages, which may be joined,
         and one a tool and a call."""
-        written = sum(message.role != "system" for message in self.messages)
-        return written + len(self.tools) + sum(len(message.tool_calls) for message in self.messages)
+        written = len(self.messages) - [message.role for message in self.messages].count("system")
+        return written + len(self.tools) + sum([len(message.tool_calls) for message in self.messages])
 
 
 @dataclass(eq=False)
@@ -145,8 +146,24 @@ class Call:
 
     def prompt_ids(self) -> TokenIds:
         """``[P]`` the whole prompt."""
-        chain = self.chain()
-        pieces = [chain[0].context_ids]
-        for call, following in pairwise(chain):
-            pieces += [call.answered().token_ids[: following.kept], following.context_ids]
-        return TokenIds(np.concatenate(pieces))
+        call, pieces = self, [self.context_ids]
+        while call.parent is not None:
+            ids = call.parent.answered().token_ids
+            pieces += [ids if call.kept == len(ids) else ids[: call.kept], call.parent.context_ids]
+            call = call.parent
+        return TokenIds(np.concatenate(pieces[::-1]))
+
+    @property
+    def prompt_digest(self) -> bytes:
+        """BLAKE2b of the whole prompt, 16 bytes, of which only what is new is read."""
+        return self._digested.digest()
+
+    @cached_property
+    def _digested(self) -> "hashlib.blake2b":
+        if self.parent is None:
+            state = hashlib.blake2b(digest_size=16)
+        else:
+            state = self.parent._digested.copy()
+            state.update(np.ascontiguousarray(self.parent.answered().token_ids[: self.kept], np.int32))
+        state.update(self.context_ids)
+        return state

@@ -27,7 +27,7 @@ _OPEN = 32
 _INTAKE = 2
 """Requests of a session that are read and rendered at once: it bounds what their bodies take of the host's memory."""
 
-_LARGE_BODY = 4 * 2**20
+_LARGE_BODY = 2**20
 """Bytes of a body from which on even looking up what is known of it is worth a thread."""
 
 _FAILED = (EngineError, CaptureError, InternalFault)

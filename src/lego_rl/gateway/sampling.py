@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from lego_rl.engine.protocol import Sampling
-from lego_rl.engine.token_ids import TokenIds
 from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.call import Call
 
 
 class SessionSampling:
@@ -28,19 +28,17 @@ class SessionSampling:
         self._seed = seed
         self._asked: Counter[bytes] = Counter()
 
-    def of(self, prompt_ids: TokenIds) -> Sampling:
-        """How the next call of this prompt is sampled."""
-        room = self._budget.context_tokens - len(prompt_ids)
+    def of(self, call: Call) -> Sampling:
+        """How a call is sampled."""
         return Sampling(
             temperature=self._temperature,
-            max_tokens=min(self._budget.output_tokens, room),
+            max_tokens=min(self._budget.output_tokens, self._budget.context_tokens - call.prompt_length),
             stop_token_ids=self._stop_token_ids,
-            seed=None if self._seed is None else self._call_seed(self._seed, prompt_ids),
+            seed=None if self._seed is None else self._call_seed(self._seed, call.prompt_digest),
         )
 
-    def _call_seed(self, seed: int, prompt_ids: TokenIds) -> int:
+    def _call_seed(self, seed: int, prompt: bytes) -> int:
         """Depends on the prompt and how often it was asked, not on the order in which concurrent calls arrive."""
-        prompt = hashlib.blake2b(prompt_ids.array.data, digest_size=16).digest()
         self._asked[prompt] += 1
         key = f"{seed} {self._asked[prompt]} ".encode() + prompt
         return int.from_bytes(hashlib.blake2b(key, digest_size=7).digest())

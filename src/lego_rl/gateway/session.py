@@ -234,7 +234,7 @@ class Session:
         known = max(0, position.known - 1)
         try:
             async with asyncio.timeout(self._ledger.remaining()) as limit:
-                sample = await self._engine.generate(prompt_ids, self._sampling.of(prompt_ids), routes_from=known)
+                sample = await self._engine.generate(prompt_ids, self._sampling.of(call), routes_from=known)
         except TimeoutError:
             if limit.expired():
                 return await self._farewell("wall_clock", exchange)

@@ -4,6 +4,7 @@ Invariant: a node is one model call (`Call`). Answered nodes are only ever added
 recorded answer, or a prefix of one, starts a new branch. Requests are matched by messages, tokens are never compared.
 """
 
+from bisect import insort
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -56,6 +57,7 @@ class TokenTree:
         self._decode = decode
         self._roots: list[Call] = []
         self._by_anchor: defaultdict[_Anchor, list[Call]] = defaultdict(list)
+        self._on_their_way: list[Call] = []
         self.begun = 0
         """Calls that were begun, and the index of the next."""
         self.calls: list[Call] = []
@@ -82,14 +84,14 @@ class TokenTree:
 
     def echo(self, request: Request, position: Position) -> None:
         """Note whose answers a request holds, whether or not it will be answered itself."""
-        if position.parent is not None:
-            chain = position.parent.chain()
-            for call, kept in zip(chain, (*(each.kept for each in chain[1:]), position.kept), strict=True):
-                call.echoed = max(call.echoed, kept)
-            if position.leaves_out_calls and position.parent.written:  # the harness had them, and took them out
-                position.parent.echoed = position.parent.count
-        for call in position.reused:
-            call.echoed = call.count
+        call, kept = position.parent, position.kept
+        while call is not None:
+            call.echoed = max(call.echoed, kept)
+            kept, call = call.kept, call.parent
+        if position.parent is not None and position.leaves_out_calls and position.parent.written:
+            position.parent.echoed = position.parent.count  # the harness had them, and took them out
+        for reused in position.reused:
+            reused.echoed = reused.count
         self._echo_by_ids(request)
 
     def begin(self, position: Position, context_ids: NDArray[np.int32]) -> Call:
@@ -114,12 +116,12 @@ class TokenTree:
     def finish(self, call: Call, recording: Recording) -> None:
         """Note the engine's answer."""
         call.recording = recording
-        self.calls.append(call)
-        self.calls.sort(key=lambda each: each.index)
+        insort(self.calls, call, key=lambda each: each.index)
 
     def read(self, call: Call, turn: Turn) -> None:
         """Note the answer as the harness gets it, so that later requests can echo it."""
         call.turn = turn
+        self._on_their_way.append(call)
         for anchor in _anchors_of(turn.message):
             self._by_anchor[anchor].append(call)
 
@@ -167,11 +169,30 @@ class TokenTree:
         best = _Match()
         open_ends = [best]
         while open_ends:
-            found = open_ends.pop()
+            found = self._straight_on(open_ends.pop(), request)
             best = max(best, found, key=lambda match: match.rank(request.lane))
             for first in _firsts(self.siblings(found.call)):
                 open_ends += self._matches(first, request, found)
         return best
+
+    def _straight_on(self, found: _Match, request: Request) -> _Match:
+        """How far a request goes on without a choice between branches, and with nothing but the very objects that the
+        last one held: that far, nearly all of every request, there is nothing to compare."""
+        call, kept, used = found.call, found.kept, found.used
+        while len(siblings := self.siblings(call)) == 1:
+            only = siblings[0]
+            asked = only.request.messages
+            end = used + len(asked)
+            if (
+                only.kept != kept
+                or end >= len(request.messages)
+                or only.echo is not request.messages[end]
+                or asked != request.messages[used:end]
+                or (call is None and only.request.tools != request.tools)
+            ):
+                break
+            call, kept, used = only, only.count, end + 1
+        return _Match(call, kept, used)
 
     def _matches(self, first: Call, request: Request, before: _Match) -> Iterator[_Match]:
         """How far a request follows each of the calls that asked the same after `before`, those that it follows."""
@@ -198,15 +219,14 @@ class TokenTree:
 
     def _echo_by_ids(self, request: Request) -> None:
         """Whoever names all calls of an answer by their ids, which nobody else gives, has it, however it is written."""
-        ids = {call.id for message in request.messages for call in message.tool_calls}
-        for each in ids:
-            for call in self._by_anchor.get(("call", each), ()):
-                if (
-                    not call.has_arrived
-                    and call.turn
-                    and ids.issuperset(made.id for made in call.turn.message.tool_calls)
-                ):
-                    call.echoed = call.count
+        self._on_their_way = [call for call in self._on_their_way if not call.has_arrived]
+        if not self._on_their_way:
+            return
+        named = {call.id for message in request.messages for call in message.tool_calls}
+        for call in self._on_their_way:
+            own = {made.id for made in call.turn.message.tool_calls} if call.turn else set()
+            if own and own <= named:
+                call.echoed = call.count
 
 
 class _Sampled:

@@ -43,6 +43,28 @@ def test_parts_are_read_as_the_whole_would_be(texts: list[str], most: int) -> No
         assert repr(found) == repr(expected)
 
 
+SEPARATORS = st.sampled_from([",", ", ", ",  ", " ,", ",\n"])
+
+
+@settings(max_examples=300)
+@given(st.data(), st.lists(VALUES, max_size=5), st.integers(0, 3000))
+def test_lists_that_grow_and_change_are_read_as_they_are(data: st.DataObject, values: list[Any], most: int) -> None:
+    reader = BodyReader(depth=DEPTH, most=most)
+    for _ in range(6):
+        values = values[: data.draw(st.integers(0, len(values)))] + data.draw(st.lists(VALUES, max_size=3))
+        between = data.draw(SEPARATORS)
+        for name in data.draw(st.permutations(["a", "b"])):
+            body = f'{{"{name}":[{between.join(map(json.dumps, values))}],"c":[{json.dumps(values)}]}}'.encode()
+            assert repr(outcome(body, reader)) == repr(outcome(body, None))
+
+
+def test_elements_that_only_begin_as_known_ones_are_others() -> None:
+    reader = BodyReader(depth=DEPTH, most=10**6)
+    for content in (b"[1,2]", b"[12]", b"[1.5,2]", b"[1 ,2]", b"[1]", b"[1,2,]", b"[]", b'["1"]', b"[1,2"):
+        body = b'{"a":' + content + b"}"
+        assert outcome(body, reader) == outcome(body, None)
+
+
 def test_what_was_read_before_is_the_same_object_and_nothing_is_made_of_it_twice() -> None:
     reader, made = BodyReader(depth=DEPTH, most=10**6), []
 

@@ -38,14 +38,20 @@ HUGE_BODIES: dict[str, tuple[list[Message], list[Tool]]] = {
 async def test_a_huge_request_does_not_hold_up_the_other_trials(messages: list[Message], tools: list[Tool]) -> None:
     wire = AnthropicWire()
     small = Budget(context_tokens=10_000)
-    async with served(tape(["Done."]), small) as hostile, served(tape(["Done."] * 500), Budget(turns=500)) as other:
-        slow = asyncio.create_task(hostile.post(wire, wire.body(messages, tools)))
-        answered = 0
-        while not slow.done():
-            await other.ask(wire, START)
-            answered += 1
-        assert (await slow).status == 400
-        assert answered > 3, "one that was held up would have been answered before and after, at most"
+    body = json.dumps(wire.body(messages, tools)).encode()
+    async with served(tape(["Done."]), small) as hostile, served(tape(["Done."] * 2000), Budget(turns=2000)) as other:
+
+        async def answered_meanwhile() -> int:
+            slow = asyncio.create_task(hostile.client.post(hostile.url + wire.path, data=io.BytesIO(body)))
+            answered = 0
+            while not slow.done():
+                await other.ask(wire, START)
+                answered += 1
+            assert (await slow).status == 400
+            return answered
+
+        # One that was held up would be answered before and after, at most. A busy machine has bad moments.
+        assert max([await answered_meanwhile() for _ in range(5)]) > 3
 
 
 @every_wire

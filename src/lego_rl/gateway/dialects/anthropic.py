@@ -11,7 +11,6 @@ conversation must render alike in every protocol. Tools that the provider runs o
 import json
 from collections.abc import Iterator, Mapping
 
-from lego_rl.gateway.body import once
 from lego_rl.gateway.call import Request, ToolChoice
 from lego_rl.gateway.dialects.base import ADVICE, Answer, Asked, BadRequest, Counting, Failure, Problem
 from lego_rl.gateway.dialects.fields import (
@@ -19,6 +18,7 @@ from lego_rl.gateway.dialects.fields import (
     as_list,
     as_object,
     as_text,
+    each_once,
     optional_list,
     optional_object,
     optional_text,
@@ -49,11 +49,12 @@ class AnthropicDialect:
         """Read a Messages body; a sub-agent of Claude Code names itself in a header."""
         fields = as_object(body, "body")
         messages = [*_system(fields.get("system"))]
-        for index, message in enumerate(as_list(fields.get("messages"), "messages")):
-            messages += once(_message, as_object(message, f"messages.{index}"), f"messages.{index}")
+        for made in each_once(_message, as_list(fields.get("messages"), "messages"), "messages.{}"):
+            messages += made
         if not messages:
             raise BadRequest("messages", "at least one message is required")
-        tools = tuple(_tools(optional_list(fields.get("tools"), "tools")))
+        offered = each_once(_tool, optional_list(fields.get("tools"), "tools"), "tools.{}")
+        tools = tuple(tool for tool in offered if tool is not None)
         choice = _choice(fields.get("tool_choice"), [tool.name for tool in tools])
         request = Request(tuple(messages), tools, headers.get("x-claude-code-agent-id", ""), choice)
         return Asked(request, as_flag(fields.get("stream"), "stream"), as_text(fields.get("model"), "model"))
@@ -161,16 +162,15 @@ def _tool_result(block: Mapping[str, Json], where: str) -> Message:
     return Message("tool", content.text, tool_call_id=call_id, omitted=content.omitted)
 
 
-def _tools(offered: list[Json]) -> Iterator[Tool]:
-    for index, value in enumerate(offered):
-        where = f"tools.{index}"
-        fields = as_object(value, where)
-        if optional_text(fields.get("type"), f"{where}.type") in ("", "custom"):
-            yield Tool(
-                as_text(fields.get("name"), f"{where}.name"),
-                optional_text(fields.get("description"), f"{where}.description"),
-                optional_object(fields.get("input_schema"), f"{where}.input_schema"),
-            )
+def _tool(fields: Mapping[str, Json], where: str) -> Tool | None:
+    """``None`` for a tool of the provider's own."""
+    if optional_text(fields.get("type"), f"{where}.type") not in ("", "custom"):
+        return None
+    return Tool(
+        as_text(fields.get("name"), f"{where}.name"),
+        optional_text(fields.get("description"), f"{where}.description"),
+        optional_object(fields.get("input_schema"), f"{where}.input_schema"),
+    )
 
 
 def _choice(value: Json, offered: list[str]) -> ToolChoice:

@@ -1,7 +1,8 @@
 """Reading JSON that a harness sent: a wrong type is the sender's fault and is named by its place."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from lego_rl.gateway.body import Known, once
 from lego_rl.gateway.dialects.base import BadRequest
 from lego_rl.messages import Json
 
@@ -47,3 +48,21 @@ def as_flag(value: Json, where: str) -> bool:
     if value is None or isinstance(value, bool):
         return value is True
     raise BadRequest(where, "expected true or false")
+
+
+def each_once[T](make: Callable[[Mapping[str, Json], str], T], values: Sequence[Json], where: str) -> list[T]:
+    """What `once` makes of each value, or `BadRequest` where one is no object.
+
+    Args:
+        make: See `once`.
+        values: Of which hardly any is new: a long conversation makes hundreds of thousands of them in a trial.
+        where: Place of a value, with ``{}`` for its index.
+    """
+    made: list[T] = []
+    for index, value in enumerate(values):
+        if isinstance(value, Known) and value.made[0] is make:
+            made.append(value.made[1])
+        else:
+            place = where.format(index)
+            made.append(once(make, as_object(value, place), place))
+    return made

@@ -7,7 +7,6 @@ open-weight models send it.
 import json
 from collections.abc import Iterator, Mapping
 
-from lego_rl.gateway.body import once
 from lego_rl.gateway.call import Request
 from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Counting, Failure, Problem, ToolForm
 from lego_rl.gateway.dialects.fields import (
@@ -15,6 +14,7 @@ from lego_rl.gateway.dialects.fields import (
     as_list,
     as_object,
     as_text,
+    each_once,
     optional_list,
     optional_object,
     optional_text,
@@ -48,13 +48,10 @@ class OpenAIChatDialect:
         sent = as_list(fields.get("messages"), "messages")
         if not sent:
             raise BadRequest("messages", "at least one message is required")
-        tools = [
-            _tool(as_object(tool, f"tools[{index}]"), f"tools[{index}]")
-            for index, tool in enumerate(optional_list(fields.get("tools"), "tools"))
-        ]
+        tools = each_once(_tool, optional_list(fields.get("tools"), "tools"), "tools[{}]")
         usage = optional_object(fields.get("stream_options"), "stream_options").get("include_usage")
         request = Request(
-            tuple(once(_message, as_object(m, f"messages[{n}]"), f"messages[{n}]") for n, m in enumerate(sent)),
+            tuple(each_once(_message, sent, "messages[{}]")),
             tuple(tool for tool, _ in tools),
             headers.get("x-session-id", ""),
             openai_choice(fields.get("tool_choice"), [tool.name for tool, _ in tools]),

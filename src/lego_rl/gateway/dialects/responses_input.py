@@ -8,12 +8,12 @@ place in a text conversation, such as the record of a hosted tool, is named in i
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from lego_rl.gateway.body import once
 from lego_rl.gateway.dialects.base import BadRequest, ToolForm
 from lego_rl.gateway.dialects.fields import (
     as_list,
     as_object,
     as_text,
+    each_once,
     optional_list,
     optional_object,
     optional_text,
@@ -97,8 +97,8 @@ def read_input(fields: Mapping[str, Json]) -> RequestBuilder:
     if isinstance(given, str):
         conversation.add(Message("user", given))
     else:
-        for index, item in enumerate(as_list(given, "input")):
-            conversation.add(once(_item, as_object(item, f"input[{index}]"), f"input[{index}]"))
+        for item in each_once(_item, as_list(given, "input"), "input[{}]"):
+            conversation.add(item)
     conversation.finish()
     if not conversation.messages:
         raise BadRequest("input", "at least one item is required")
