@@ -27,9 +27,7 @@ from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.runner import Progress
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.rollout.trial import Runtime
-from lego_rl.sandbox.image import check_rootfs
-from lego_rl.sandbox.preflight import check_machine
-from lego_rl.sandbox.state import State
+from lego_rl.sandbox.environments import provider_of, state_of
 from lego_rl.tasks.pool import load_pool, pool_folder
 from lego_rl.train.card import PolicyCard
 from lego_rl.train.checkpoints import Checkpoints
@@ -63,7 +61,7 @@ def load_tasks(recipe: Recipe) -> LoopTasks:
         TaskError: The pool or a task is incomplete.
         ConfigError: The pool has no such split, or more tasks are asked for than a split has.
     """
-    folder = pool_folder(recipe.tasks.pool, (recipe.sandbox.state or State.default().root) / "pools")
+    folder = pool_folder(recipe.tasks.pool, state_of(recipe.sandbox).root / "pools")
     splits = load_pool(folder)
     missing = [name for name in (recipe.tasks.train, *recipe.evaluate.splits) if name not in splits]
     if missing:
@@ -86,7 +84,7 @@ def check_recipe(recipe: Recipe) -> HarnessBundle:
     Raises:
         LegoError: Something is missing or does not fit.
     """
-    check_machine()
+    provider_of(recipe.sandbox).check()
     source = policy_directory(recipe.policy.path)
     check_policy(recipe, source)
     parts = _RuntimeParts.load(recipe, source)
@@ -115,9 +113,7 @@ def loop_parts(
     Raises:
         LegoError: Something that the recipe names is missing or does not fit.
     """
-    check_machine()
-    if recipe.sandbox.rootfs is not None:
-        check_rootfs(recipe.sandbox.rootfs)
+    provider_of(recipe.sandbox).check()
     source = policy_directory(recipe.policy.path)
     check_policy(recipe, source)
     parts = _RuntimeParts.load(recipe, source)

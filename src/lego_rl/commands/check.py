@@ -6,8 +6,8 @@ from pathlib import Path
 
 from lego_rl.commands.policies import read_recipe
 from lego_rl.commands.screen import Screen
-from lego_rl.sandbox.probe import probe
-from lego_rl.sandbox.state import State
+from lego_rl.sandbox.environments import provider_of
+from lego_rl.sandbox.settings import SandboxSettings
 
 
 def sandbox() -> None:
@@ -16,7 +16,7 @@ def sandbox() -> None:
     Raises:
         SandboxError: Agents cannot be isolated; the message names the one command that mends it.
     """
-    report = asyncio.run(probe(State.default()))
+    report = asyncio.run(provider_of(SandboxSettings()).probe())
     console = Screen()
     console.print("sandbox: one was started, sealed, used and removed here")
     console.print(f"limits: memory is held by {report.memory}, processes by {report.processes}")

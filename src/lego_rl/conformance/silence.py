@@ -4,7 +4,7 @@ Invariant: what is counted cannot be hidden by a program inside. A name lookup i
 connection to anywhere but the namespace itself is a packet without a route.
 """
 
-from lego_rl.sandbox.box import Sandbox
+from lego_rl.sandbox.sandbox import Sandbox
 
 _FILES = ("/proc/net/snmp", "/proc/net/snmp6")
 _COUNTERS = {

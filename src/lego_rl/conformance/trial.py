@@ -31,13 +31,12 @@ from lego_rl.gateway.trajectory import CallRole, Trajectory
 from lego_rl.harness import registry
 from lego_rl.harness.base import Harness, HarnessBundle, OptionValue
 from lego_rl.harness.start import BUNDLE_MOUNT, PORT, place, start
-from lego_rl.sandbox.box import Completed, Sandbox
-from lego_rl.sandbox.image import Image, prepare_image
+from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
 from lego_rl.sandbox.mounts import read_only
 from lego_rl.sandbox.records import Record
+from lego_rl.sandbox.sandbox import Completed, Phase, Sandbox, TaskImage
 from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.state import State
-from lego_rl.sandbox.toolchain import Toolchain, prepare_toolchain
 from lego_rl.sandbox.transfer import TransferError
 
 _MOST_SECONDS = 300.0
@@ -117,9 +116,7 @@ class Bench:
 
     harness: Harness
     bundle: HarnessBundle
-    image: Image
-    toolchain: Toolchain
-    state: State
+    image: TaskImage
     template: ChatTemplate
     encoder: Encoder
     engine_of: EngineOf = scripted
@@ -134,19 +131,17 @@ class Bench:
             SandboxError: This machine cannot isolate it.
         """
         harness, bundle = registry.make(name, options), registry.load(name)
-        state = State.default()
-        state.reap_stale()
+        provider = BubblewrapProvider(State.default())
+        provider.reap()
         with as_file(resources("lego_rl.policies") / "demo") as policy:
             template = ChatTemplate.load(policy)
             encoder = Encoder((policy / "tokenizer.json").read_text(encoding="utf-8"))
         with as_file(resources("lego_rl.conformance") / "job") as job:
-            image = prepare_image(job, state, workdir="/app")
+            image = provider.prepare(job, workdir="/app")
         return cls(
             harness=harness,
             bundle=bundle,
             image=image,
-            toolchain=prepare_toolchain(state),
-            state=state,
             template=template,
             encoder=encoder,
         )
@@ -183,9 +178,7 @@ class _Run:
 
     async def report(self) -> Report:
         bench, situation = self._bench, self._situation
-        box = await Sandbox.start(
-            bench.image, bench.toolchain, mounts=read_only({BUNDLE_MOUNT: str(bench.bundle.path)}), state=bench.state
-        )
+        box = await bench.image.start(Phase.AGENT, mounts=read_only({BUNDLE_MOUNT: str(bench.bundle.path)}))
         session = self._gateway.open(situation.budget, temperature=1.0, seed=0)
         try:
             await verify_seal(box, None)

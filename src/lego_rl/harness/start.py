@@ -6,9 +6,9 @@ working directory.
 
 from lego_rl.gateway.budget import Budget
 from lego_rl.harness.base import Endpoint, Harness, Launch
-from lego_rl.sandbox.box import Completed, Sandbox
 from lego_rl.sandbox.records import Record
-from lego_rl.sandbox.rootfs import HOME
+from lego_rl.sandbox.sandbox import Completed, Sandbox
+from lego_rl.sandbox.user import HOME
 
 PORT = 8100
 """Where the gateway listens inside every sandbox; each has a network namespace of its own."""

@@ -20,9 +20,9 @@ from lego_rl.gateway.trajectory import Trajectory
 from lego_rl.harness.base import Harness, HarnessBundle
 from lego_rl.harness.start import PORT, place, start
 from lego_rl.rollout.live_registry import reach
-from lego_rl.sandbox.box import Completed
-from lego_rl.sandbox.environment import BubblewrapEnvironment
+from lego_rl.sandbox.environment import SealedEnvironment
 from lego_rl.sandbox.limits import LimitReport
+from lego_rl.sandbox.sandbox import Completed
 
 AROUND_THE_SESSION_SECONDS = 15.0
 """How much longer than its session a harness may live: the gateway's clock starts with the first request, and once it
@@ -69,7 +69,7 @@ class LiveTrial:
         """Limit of the harness's process."""
         return self.session.budget.wall_clock_sec + AROUND_THE_SESSION_SECONDS
 
-    async def listen(self, environment: BubblewrapEnvironment) -> None:
+    async def listen(self, environment: SealedEnvironment) -> None:
         """Make the session reachable from inside the sandbox, and from nowhere else."""
         self._listener = await self.gateway.serve(await environment.listen(PORT), self.session)
 
@@ -120,7 +120,7 @@ class HarnessAgent(BaseAgent):  # type: ignore[misc]  # Harbor has no types
     @override
     async def setup(self, environment: BaseEnvironment) -> None:
         self._live.sandbox_started = True
-        sandbox = _bubblewrap(environment)
+        sandbox = _sealed(environment)
         self._live.limits = sandbox.limit_report
         await self._live.listen(sandbox)
 
@@ -128,7 +128,7 @@ class HarnessAgent(BaseAgent):  # type: ignore[misc]  # Harbor has no types
     async def run(self, instruction: str, environment: BaseEnvironment, context: AgentContext) -> None:
         # Were it unset, Harbor would look for usage in a file that the agent can write.
         context.model_usage = {}
-        sandbox = _bubblewrap(environment)
+        sandbox = _sealed(environment)
         try:
             await self._launch(instruction, sandbox)
         finally:
@@ -138,7 +138,7 @@ class HarnessAgent(BaseAgent):  # type: ignore[misc]  # Harbor has no types
                 await sandbox.kill()
         _fill(context, self._live.trajectory)
 
-    async def _launch(self, instruction: str, environment: BubblewrapEnvironment) -> None:
+    async def _launch(self, instruction: str, environment: SealedEnvironment) -> None:
         live = self._live
         sandbox, session = environment.sandbox, live.session
         launch = await place(
@@ -148,9 +148,11 @@ class HarnessAgent(BaseAgent):  # type: ignore[misc]  # Harbor has no types
         live.completed = await start(launch, sandbox, timeout_sec=live.process_sec)
 
 
-def _bubblewrap(environment: BaseEnvironment) -> BubblewrapEnvironment:
-    if not isinstance(environment, BubblewrapEnvironment):
-        raise SandboxError(f"a {environment.type()} environment has no listener of its own", "use bubblewrap")
+def _sealed(environment: BaseEnvironment) -> SealedEnvironment:
+    if not isinstance(environment, SealedEnvironment):
+        raise SandboxError(
+            f"a {environment.type()} environment has no listener of its own", "use one of lego_rl.sandbox"
+        )
     return environment
 
 

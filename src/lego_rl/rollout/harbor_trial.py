@@ -94,14 +94,14 @@ def trial_config(
         key: Under which the live objects are published.
         process_sec: Limit of the harness's process.
     """
-    kept = sandbox.model_dump(mode="json", exclude_none=True, exclude={"grading_sec"})
+    kept = sandbox.model_dump(mode="json", exclude_none=True)
     return TrialConfig(
         task=TaskConfig(path=spec.task.absolute()),
         trial_name=spec.id,
         trials_dir=scratch,
         environment=EnvironmentConfig(
-            import_path="lego_rl.sandbox.environment:BubblewrapEnvironment",
-            kwargs={"read_only": {BUNDLE_MOUNT: str(bundle)}, **kept},
+            import_path="lego_rl.sandbox.environment:SealedEnvironment",
+            kwargs={"read_only": {BUNDLE_MOUNT: str(bundle)}, "sandbox": kept},
         ),
         agent=AgentConfig(
             import_path="lego_rl.rollout.agent:HarnessAgent",

@@ -37,6 +37,7 @@ from lego_rl.rollout.outcome import EngineSeconds, Outcome, PhaseSeconds, TrialR
 from lego_rl.rollout.shortage import host_shortage
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import RunDirectory, TrialStore
+from lego_rl.sandbox.environments import provider_of, state_of
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
 from lego_rl.tasks.task import Task
@@ -80,11 +81,11 @@ class Runtime:
     @property
     def state(self) -> State:
         """Where sandboxes keep their files."""
-        return State(self.sandbox.state) if self.sandbox.state is not None else State.default()
+        return state_of(self.sandbox)
 
     def prepare(self) -> None:
-        """Remove the processes and files of sandboxes whose owner was killed."""
-        self.state.reap_stale()
+        """Remove what sandboxes whose owner was killed left behind."""
+        provider_of(self.sandbox).reap()
 
     async def run(self, spec: TrialSpec) -> TrialRecord:
         """Run one trial; see `run_trial`."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lego_rl.sandbox.snapshot import Snapshot, is_opaque, is_whiteout
+from lego_rl.sandbox.overlay import is_opaque, is_whiteout
 from lego_rl.sandbox.verdict import Change, Patch
 
 MAX_FILE_BYTES = 16 << 20
@@ -40,17 +40,26 @@ _DROPPED_SUFFIXES = {
 }
 
 
-def diff(snapshot: Snapshot, pristine: Path) -> Patch:
-    """What the snapshot's work tree changed of the pristine one; a rename is a deletion and an addition.
+@dataclass(frozen=True)
+class OverlaySnapshot:
+    """The upper layer of a work tree's overlay, written by a sandbox that is dead.
 
-    Args:
-        snapshot: The overlay's upper layer, its sandbox dead.
-        pristine: The overlay's lower layer.
+    Attributes:
+        upper: The layer's folder on the host.
     """
-    comparison = _Comparison()
-    comparison.folder(snapshot.upper, pristine, "")
-    changes = tuple(comparison.changes[path] for path in sorted(comparison.changes))
-    return Patch(changes, dict(sorted(comparison.dropped.items())))
+
+    upper: Path
+
+    def diff(self, pristine: Path) -> Patch:
+        """What the work tree changed of the pristine one; a rename is a deletion and an addition.
+
+        Args:
+            pristine: The overlay's lower layer.
+        """
+        comparison = _Comparison()
+        comparison.folder(self.upper, pristine, "")
+        changes = tuple(comparison.changes[path] for path in sorted(comparison.changes))
+        return Patch(changes, dict(sorted(comparison.dropped.items())))
 
 
 def dropped_because(name: str) -> str | None:

@@ -1,10 +1,10 @@
-"""A bubblewrap sandbox as an environment of stock Harbor.
+"""A sandbox as an environment of stock Harbor, whichever way it is isolated.
 
 Invariant: the agent phase of every trial has no network but what the host listens on inside it, whatever Harbor plans;
 a task that declares any other network for it is refused. No work on many files is done on the event loop, which serves
 the other trials.
 
-Use by import path: ``lego_rl.sandbox.environment:BubblewrapEnvironment``.
+Use by import path: ``lego_rl.sandbox.environment:SealedEnvironment``.
 """
 
 import asyncio
@@ -19,16 +19,15 @@ from harbor.environments.capabilities import EnvironmentCapabilities, Environmen
 from harbor.models.task.config import NetworkMode
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.box import OutputSink, Sandbox
-from lego_rl.sandbox.image import Image, prepare_image
+from lego_rl.messages import Json
+from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
 from lego_rl.sandbox.mounts import read_only
 from lego_rl.sandbox.records import Record, read_tree, write_tree
-from lego_rl.sandbox.rootfs import USER
+from lego_rl.sandbox.sandbox import OutputSink, Phase, Sandbox, Snapshot, TaskImage
 from lego_rl.sandbox.seal import verify_seal
-from lego_rl.sandbox.snapshot import Snapshot
-from lego_rl.sandbox.state import State
-from lego_rl.sandbox.toolchain import Toolchain, prepare_toolchain
+from lego_rl.sandbox.settings import SandboxSettings
+from lego_rl.sandbox.user import USER
 from lego_rl.tasks.task import Task
 
 DEFAULT_WORKDIR = "/app"
@@ -37,43 +36,32 @@ HARBOR_PARSES = "trajectory.json"
 KNOWN_USERS = (None, "root", 0, "0", USER, 1000, "1000")
 
 
-class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no types
-    """One agent phase.
-
-    Keyword arguments, all plain JSON values (Harbor's ``EnvironmentConfig.kwargs``):
+class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no types
+    """One agent phase. Keyword arguments are plain JSON values (Harbor's ``EnvironmentConfig.kwargs``).
 
     Args:
-        rootfs: Folder of an unpacked image; the host's own programs without it.
+        sandbox: Fields of `SandboxSettings`; a task's own memory and disk limits come first.
         read_only: Read-only mounts, ``{target inside: source on the host}``.
-        state: Folder for caches and run folders; the user's cache folder without it.
-        processes: Limit of processes and threads.
-        disk_mb: Limit of changes to the work tree, in MiB, of tasks that set no ``storage_mb`` of their own.
-        scratch_mb: Size of each temporary file system, in MiB.
     """
 
     def __init__(
         self,
         *args: Any,
-        rootfs: str | None = None,
+        sandbox: Mapping[str, Json] | None = None,
         read_only: Mapping[str, str] | None = None,
-        state: str | None = None,
-        processes: int | None = None,
-        disk_mb: int | None = None,
-        scratch_mb: int | None = None,
         **kwargs: Any,
     ) -> None:
-        self.state = State(Path(state)) if state else State.default()
-        self._rootfs = Path(rootfs) if rootfs else None
+        self._settings = SandboxSettings.model_validate(sandbox or {})
+        self._provider = provider_of(self._settings)
         self._read_only = dict(read_only or {})
-        self._bounds = {"processes": processes, "disk_mb": disk_mb, "scratch_mb": scratch_mb}
+        self._image: TaskImage | None = None
         self._sandbox: Sandbox | None = None
-        self._toolchain: Toolchain | None = None
         super().__init__(*args, **kwargs)
 
     @staticmethod
     @override
     def type() -> str:
-        return "bubblewrap"
+        return "lego-rl"
 
     @property
     @override
@@ -92,11 +80,6 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor ha
                 f"task {self.environment_name} asks for network mode {self.network_policy.network_mode.value!r}",
                 'an agent phase has no network: set network_mode = "no-network" in [environment]',
             )
-        if self.task_env_config.docker_image and self._rootfs is None:
-            raise SandboxError(
-                f"task {self.environment_name} needs the image {self.task_env_config.docker_image}",
-                "unpack it and give the folder as rootfs",
-            )
 
     @property
     def sandbox(self) -> Sandbox:
@@ -110,29 +93,25 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor ha
         return self._sandbox
 
     @property
-    def image(self) -> Image:
-        """What the sandbox started from."""
-        return self.sandbox.image
-
-    @property
-    def toolchain(self) -> Toolchain:
-        """The Python that the sandbox has.
+    def image(self) -> TaskImage:
+        """What the sandbox started from, and a grading sandbox starts from.
 
         Raises:
             SandboxError: The environment is not started.
         """
-        if self._toolchain is None:
+        if self._image is None:
             raise SandboxError("the environment is not running", "call start() first")
-        return self._toolchain
+        return self._image
 
     @property
     def limits(self) -> Limits:
         """The limits of the agent phase, the task's own first; the grading sandbox is given the same."""
-        config = self.task_env_config
+        config, settings = self.task_env_config, self._settings
         chosen = {
-            **self._bounds,
+            "processes": settings.processes,
+            "scratch_mb": settings.scratch_mb,
             "memory_mb": self._effective_memory_mb,
-            "disk_mb": self._bounds["disk_mb"] if config.storage_mb is None else config.storage_mb,
+            "disk_mb": settings.disk_mb if config.storage_mb is None else config.storage_mb,
         }
         return Limits(**{name: value for name, value in chosen.items() if value is not None})
 
@@ -147,15 +126,10 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor ha
 
     @override
     async def start(self, force_build: bool) -> None:
-        image, toolchain = await asyncio.to_thread(self._prepare)
-        self._toolchain = toolchain
+        self._image = await asyncio.to_thread(self._prepare)
         shown = {mount["target"]: mount["source"] for mount in self._host_mounts}
-        self._sandbox = await Sandbox.start(
-            image,
-            toolchain,
-            mounts=read_only({**shown, **self._read_only}),
-            limits=self.limits,
-            state=self.state,
+        self._sandbox = await self._image.start(
+            Phase.AGENT, mounts=read_only({**shown, **self._read_only}), limits=self.limits
         )
         try:
             await self._sandbox.put("/logs", [Record(name, "directory", mode=0o755) for name in LOG_FOLDERS])
@@ -164,11 +138,10 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor ha
             await self.stop(delete=True)
             raise
 
-    def _prepare(self) -> tuple[Image, Toolchain]:
-        workdir = self.task_env_config.workdir or DEFAULT_WORKDIR
-        return (
-            prepare_image(self.environment_dir, self.state, workdir=workdir, rootfs=self._rootfs),
-            prepare_toolchain(self.state, below_folder_root=self._rootfs is not None),
+    def _prepare(self) -> TaskImage:
+        config = self.task_env_config
+        return self._provider.prepare(
+            self.environment_dir, workdir=config.workdir or DEFAULT_WORKDIR, docker_image=config.docker_image
         )
 
     @override
@@ -211,13 +184,13 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor ha
         """
         await self.sandbox.kill()
 
-    def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> Snapshot:
         """The work tree as the killed sandbox left it.
 
         Raises:
             SandboxError: The sandbox is still alive.
         """
-        return self.sandbox.snapshot()
+        return await self.sandbox.snapshot()
 
     @override
     async def upload_file(self, source_path: Path | str, target_path: str) -> None:

@@ -10,28 +10,20 @@ files and runner configuration are the task's own, and nothing changes the repor
 """
 
 import asyncio
-import os
-import stat
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from lego_rl.errors import SandboxError, TaskError
-from lego_rl.sandbox.box import Completed, Sandbox
-from lego_rl.sandbox.image import Image
-from lego_rl.sandbox.layout import REPORT_FOLDER
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.ownership import Ownership
 from lego_rl.sandbox.records import Record, read_tree
-from lego_rl.sandbox.state import State
-from lego_rl.sandbox.toolchain import Toolchain
+from lego_rl.sandbox.report import REPORT_FOLDER, REPORT_NAME
+from lego_rl.sandbox.sandbox import Completed, Phase, Sandbox, TaskImage
 from lego_rl.sandbox.transfer import TransferError
 from lego_rl.sandbox.verdict import Change, Patch, Verdict
 from lego_rl.tasks.reports import TestStatus, parser_named
 from lego_rl.tasks.task import Task
 
-REPORT_NAME = "report"
-MAX_REPORT_BYTES = 32 << 20
 GRADING_SECONDS = 600.0
 GRADING_ENVIRONMENT = {
     "LEGO_REPORT": f"{REPORT_FOLDER}/{REPORT_NAME}",
@@ -50,11 +42,9 @@ class GradingStartError(SandboxError):
 async def grade(
     task: Task,
     patch: Patch,
-    image: Image,
-    toolchain: Toolchain,
+    image: TaskImage,
     *,
     limits: Limits | None = None,
-    state: State | None = None,
     timeout_sec: float = GRADING_SECONDS,
 ) -> Verdict:
     """Grade `patch`.
@@ -63,9 +53,7 @@ async def grade(
         task: The task; its ``tests/`` are read from the host.
         patch: The agent's change.
         image: What the agent phase started from.
-        toolchain: What the agent phase had.
         limits: Limits of the grading sandbox.
-        state: Where it keeps its files.
         timeout_sec: Seconds for the test command; a command that takes longer passed nothing.
 
     Raises:
@@ -77,11 +65,11 @@ async def grade(
     parse = parser_named(task.tests.parser)
     own_files = await asyncio.to_thread(task_files, task)
     applied, rolled_back = await asyncio.to_thread(Ownership.of(task.tests, image.pristine).split, patch)
-    box = await _fresh(image, toolchain, limits, state)
+    box = await _fresh(image, limits)
     try:
         log = await _apply_and_test(box, task, image.workdir, [*_deletions_first(applied), *own_files], timeout_sec)
         await box.kill()
-        report = await asyncio.to_thread(read_report, box.run_folder.report / REPORT_NAME)
+        report = await box.report()
     finally:
         await box.close()
     wanted = (*task.tests.fail_to_pass, *task.tests.pass_to_pass)
@@ -95,9 +83,9 @@ async def grade(
     )
 
 
-async def _fresh(image: Image, toolchain: Toolchain, limits: Limits | None, state: State | None) -> Sandbox:
+async def _fresh(image: TaskImage, limits: Limits | None) -> Sandbox:
     try:
-        return await Sandbox.start(image, toolchain, limits=limits, state=state)
+        return await image.start(Phase.GRADING, limits=limits)
     except (SandboxError, OSError) as error:
         problem, fix = (error.problem, error.fix) if isinstance(error, SandboxError) else (str(error), "")
         raise GradingStartError(
@@ -136,22 +124,6 @@ def task_files(task: Task) -> list[Record]:
     if missing:
         raise TaskError(f"task {task.id} lacks its test file {missing[0]}", f"add it as {folder / missing[0]}")
     return [record for record in records if record.kind != "directory"]
-
-
-def read_report(path: Path) -> bytes:
-    """The report, or nothing where there is none: only a regular file of a bearable size is one, a link is not."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_REPORT_BYTES:
-            return b""
-        with open(descriptor, "rb", closefd=False) as stream:  # only now: of a folder it would keep the descriptor
-            return stream.read(MAX_REPORT_BYTES)
-    finally:
-        os.close(descriptor)
 
 
 def _deletions_first(changes: Sequence[Change]) -> Iterator[Record]:

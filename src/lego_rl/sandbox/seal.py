@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from lego_rl.errors import SandboxError, TaskError
-from lego_rl.sandbox.box import Sandbox
+from lego_rl.sandbox.sandbox import Sandbox
 from lego_rl.tasks.task import Task
 
 ALWAYS_HIDDEN = ("/tests", "/solution")

@@ -3,6 +3,8 @@
 Invariant: importing this module imports neither Harbor nor torch, so that a recipe can be read without them.
 """
 
+from typing import Literal
+
 from pydantic import Field
 
 from lego_rl.settings import FolderPath, Settings
@@ -11,6 +13,8 @@ from lego_rl.settings import FolderPath, Settings
 class SandboxSettings(Settings):
     """What every sandbox of a run is given; a task's own memory and disk limits come first."""
 
+    environment: Literal["bubblewrap"] = "bubblewrap"
+    """How sandboxes are isolated."""
     rootfs: FolderPath | None = None
     """Folder of an unpacked image to use as the root file system; the host's own programs, read-only, if unset."""
     state: FolderPath | None = None

@@ -16,8 +16,7 @@ from harbor.verifier.base import BaseVerifier
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.codec import patch_to_json, verdict_to_json
-from lego_rl.sandbox.diff import diff
-from lego_rl.sandbox.environment import BubblewrapEnvironment
+from lego_rl.sandbox.environment import SealedEnvironment
 from lego_rl.sandbox.grading import grade
 from lego_rl.tasks.task import Task
 
@@ -51,24 +50,23 @@ class FreshVerifier(BaseVerifier):  # type: ignore[misc]  # Harbor has no types
     @override
     async def verify(self) -> VerifierResult:
         environment = self.environment
-        if not isinstance(environment, BubblewrapEnvironment):
+        if not isinstance(environment, SealedEnvironment):
             raise SandboxError(
-                f"FreshVerifier cannot snapshot a {environment.type()} environment", "use BubblewrapEnvironment"
+                f"FreshVerifier cannot snapshot a {environment.type()} environment", "use one of lego_rl.sandbox"
             )
         folder = self.trial_paths.verifier_dir
         folder.mkdir(parents=True, exist_ok=True)
         await environment.kill()
         evidence = {"in_force": asdict(environment.limit_report), "hits": asdict(environment.limit_hits())}
         (folder / LIMITS_FILE).write_text(json.dumps(evidence, indent=1))
-        patch = await asyncio.to_thread(diff, environment.snapshot(), environment.image.pristine)
+        snapshot = await environment.snapshot()
+        patch = await asyncio.to_thread(snapshot.diff, environment.image.pristine)
         await asyncio.to_thread(lambda: (folder / PATCH_FILE).write_text(patch_to_json(patch)))  # It may be large.
         verdict = await grade(
             await asyncio.to_thread(Task.load, self.task.paths.task_dir),
             patch,
             environment.image,
-            environment.toolchain,
             limits=environment.limits,
-            state=environment.state,
             timeout_sec=self.grading_sec,
         )
         await asyncio.to_thread(lambda: (folder / VERDICT_FILE).write_text(verdict_to_json(verdict)))

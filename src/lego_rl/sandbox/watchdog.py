@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lego_rl.sandbox.limits import Limits
-from lego_rl.sandbox.snapshot import measure
+from lego_rl.sandbox.overlay import measure
 from lego_rl.sandbox.state import RunFolder
 from lego_rl.sandbox.unlinked import unlinked_size
 

@@ -8,9 +8,10 @@ import pytest
 import pytest_asyncio
 from sandbox_tools import DOCKERFILE, HIDDEN, REPOSITORY, SPEC, TASK_TOML, write_files
 
-from lego_rl.sandbox.box import Sandbox
-from lego_rl.sandbox.image import Image, prepare_image
+from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
+from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage, BubblewrapProvider
 from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.toolchain import Toolchain, prepare_toolchain
 from lego_rl.tasks.task import Task
@@ -43,12 +44,12 @@ def task(task_dir: Path) -> Task:
 
 
 @pytest.fixture(scope="session")
-def image(task_dir: Path, state: State) -> Image:
-    return prepare_image(task_dir / "environment", state, workdir="/app")
+def image(task_dir: Path, state: State) -> BubblewrapImage:
+    return BubblewrapProvider(state).prepare(task_dir / "environment", workdir="/app")
 
 
 @pytest_asyncio.fixture
-async def box(image: Image, toolchain: Toolchain, state: State) -> AsyncIterator[Sandbox]:
-    sandbox = await Sandbox.start(image, toolchain, state=state, limits=Limits(memory_mb=512, processes=64, disk_mb=64))
+async def box(image: BubblewrapImage) -> AsyncIterator[BubblewrapSandbox]:
+    sandbox = await image.start(Phase.AGENT, limits=Limits(memory_mb=512, processes=64, disk_mb=64))
     yield sandbox
     await sandbox.close()

@@ -5,12 +5,10 @@ from pathlib import Path
 import pytest
 from sandbox_tools import shell, write_files
 
-from lego_rl.sandbox.box import Sandbox
-from lego_rl.sandbox.diff import diff
-from lego_rl.sandbox.image import Image, prepare_image
+from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage, BubblewrapProvider
 from lego_rl.sandbox.records import read_tree
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
-from lego_rl.sandbox.toolchain import Toolchain
 from lego_rl.sandbox.verdict import Patch
 
 NESTED = {
@@ -36,10 +34,10 @@ SCRIPTS = {
 
 
 @pytest.fixture(scope="module")
-def nested(tmp_path_factory: pytest.TempPathFactory, state: State) -> Image:
+def nested(tmp_path_factory: pytest.TempPathFactory, state: State) -> BubblewrapImage:
     environment = tmp_path_factory.mktemp("nested") / "environment"
     write_files(environment / "repo", NESTED)
-    return prepare_image(environment, state, workdir="/app")
+    return BubblewrapProvider(state).prepare(environment, workdir="/app")
 
 
 def patched(pristine: Path, patch: Patch) -> dict[str, bytes]:
@@ -54,16 +52,14 @@ def patched(pristine: Path, patch: Patch) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
-async def test_pristine_plus_patch_is_what_the_sandbox_saw(
-    nested: Image, toolchain: Toolchain, state: State, script: str
-) -> None:
-    box = await Sandbox.start(nested, toolchain, state=state)
+async def test_pristine_plus_patch_is_what_the_sandbox_saw(nested: BubblewrapImage, script: str) -> None:
+    box = await nested.start(Phase.AGENT)
     try:
         done = await shell(box, f"set -e; {script}")
         assert done.returncode == 0, done.stderr
         seen = {record.path: record.content for record in await box.get("/app") if record.kind != "directory"}
         await box.kill()
-        patch = diff(box.snapshot(), nested.pristine)
+        patch = (await box.snapshot()).diff(nested.pristine)
     finally:
         await box.close()
     assert patched(nested.pristine, patch) == seen

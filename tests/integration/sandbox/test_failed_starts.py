@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox import launch
-from lego_rl.sandbox.box import Sandbox
+from lego_rl.sandbox.bubblewrap import launch
+from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
 from lego_rl.sandbox.channel import Channel
-from lego_rl.sandbox.image import Image
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
-from lego_rl.sandbox.toolchain import Toolchain
 from lego_rl.sandbox.watchdog import descendants
 
 
@@ -32,8 +31,7 @@ def chains(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.subprocess.Process]:
 
 
 async def test_one_that_is_not_ready_in_time_is_gone_when_the_error_comes(
-    image: Image,
-    toolchain: Toolchain,
+    image: BubblewrapImage,
     state: State,
     chains: list[asyncio.subprocess.Process],
     monkeypatch: pytest.MonkeyPatch,
@@ -44,14 +42,13 @@ async def test_one_that_is_not_ready_in_time_is_gone_when_the_error_comes(
     monkeypatch.setattr(launch, "START_SECONDS", 0.2)
     monkeypatch.setattr(Channel, "ready", never_ready)
     with pytest.raises(SandboxError, match="not ready after"):
-        await Sandbox.start(image, toolchain, state=state)
+        await image.start(Phase.AGENT)
     assert [chain.returncode for chain in chains] == [-signal.SIGKILL]
     assert not list(state.runs.iterdir())
 
 
 async def test_one_that_ends_as_soon_as_it_is_ready(
-    image: Image,
-    toolchain: Toolchain,
+    image: BubblewrapImage,
     state: State,
     chains: list[asyncio.subprocess.Process],
     monkeypatch: pytest.MonkeyPatch,
@@ -67,6 +64,6 @@ async def test_one_that_ends_as_soon_as_it_is_ready(
 
     monkeypatch.setattr(Channel, "ready", ready_and_killed)
     with pytest.raises(SandboxError, match="as soon as it was ready") as error:
-        await Sandbox.start(image, toolchain, state=state)
+        await image.start(Phase.AGENT)
     assert error.value.fix
     assert not list(state.runs.iterdir())

@@ -13,12 +13,10 @@ import pytest
 from sandbox_tools import FIXED, shell
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.box import Sandbox
-from lego_rl.sandbox.diff import diff
+from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
 from lego_rl.sandbox.grading import grade
-from lego_rl.sandbox.image import prepare_image
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State, outside_uid
-from lego_rl.sandbox.toolchain import prepare_toolchain
 from lego_rl.tasks.task import Task
 
 PROGRAMS = ("bash", "sh", "cat", "ls", "sed", "touch", "rm", "mkdir")
@@ -61,11 +59,10 @@ def give_away(root: Path) -> None:
 async def test_agent_phase_and_grading(task: Task, rootfs: Path, state: State) -> None:
     if os.geteuid() == 0:
         with pytest.raises(SandboxError, match="chown -R"):
-            prepare_image(task.path / "environment", state, workdir="/app", rootfs=rootfs)
+            BubblewrapProvider(state, rootfs).prepare(task.path / "environment", workdir="/app")
     give_away(rootfs)
-    image = prepare_image(task.path / "environment", state, workdir="/app", rootfs=rootfs)
-    toolchain = prepare_toolchain(state, below_folder_root=True)
-    box = await Sandbox.start(image, toolchain, state=state)
+    image = BubblewrapProvider(state, rootfs).prepare(task.path / "environment", workdir="/app")
+    box = await image.start(Phase.AGENT)
     try:
         done = await shell(box, "cat from-image.txt; touch /opt/mine /usr/mine; ls /usr; cat /etc/passwd; python3 -V")
         assert done.stderr == ""
@@ -75,10 +72,10 @@ async def test_agent_phase_and_grading(task: Task, rootfs: Path, state: State) -
         assert await box.holes(["/tests"]) == []
         await shell(box, f"printf '{FIXED}' > calc/core.py")
         await box.kill()
-        patch = diff(box.snapshot(), image.pristine)
+        patch = (await box.snapshot()).diff(image.pristine)
     finally:
         await box.close()
     assert [change.path for change in patch.changes] == ["calc/core.py"]
     assert not (rootfs / "usr" / "mine").exists()
-    verdict = await grade(task, patch, image, toolchain, state=state)
+    verdict = await grade(task, patch, image)
     assert verdict.reward == 1, verdict.log

@@ -13,16 +13,14 @@ from sandbox_tools import FIXED, HIDDEN, processes_named, shell, write_files
 
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox import watchdog
-from lego_rl.sandbox.box import Sandbox
+from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
 from lego_rl.sandbox.codec import patch_from_json, patch_to_json
-from lego_rl.sandbox.diff import diff
 from lego_rl.sandbox.grading import grade
-from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.records import Record
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal import hidden_tests
 from lego_rl.sandbox.state import RunFolder, State
-from lego_rl.sandbox.toolchain import Toolchain
 from lego_rl.sandbox.verdict import Change, Patch, Verdict
 from lego_rl.tasks.task import Task
 
@@ -54,19 +52,19 @@ type Work = Callable[..., Awaitable[tuple[Patch, Verdict]]]
 
 
 @pytest.fixture
-def work(image: Image, toolchain: Toolchain, state: State, task: Task) -> Work:
+def work(image: BubblewrapImage, task: Task) -> Work:
     async def agent_phase(script: str, files: dict[str, str] | None = None) -> tuple[Patch, Verdict]:
         """Run a script as the agent, with some files at hand in /tmp/files, and grade what it did."""
-        box = await Sandbox.start(image, toolchain, state=state, limits=Limits(memory_mb=512))
+        box = await image.start(Phase.AGENT, limits=Limits(memory_mb=512))
         try:
             await box.put("/tmp/files", [Record(name, "file", text.encode()) for name, text in (files or {}).items()])
             done = await shell(box, f"set -e; {script}")
             assert done.returncode == 0, done.stderr
             await box.kill()
-            patch = diff(box.snapshot(), image.pristine)
+            patch = (await box.snapshot()).diff(image.pristine)
         finally:
             await box.close()
-        return patch, await grade(task, patch, image, toolchain, state=state, timeout_sec=20)
+        return patch, await grade(task, patch, image, timeout_sec=20)
 
     return agent_phase
 
@@ -156,30 +154,28 @@ async def test_what_was_rolled_back_and_dropped_is_said(work: Work) -> None:
     assert "2 passed" in verdict.log
 
 
-async def test_slow_code_is_a_0_and_leaves_nothing(
-    task: Task, image: Image, toolchain: Toolchain, state: State
-) -> None:
+async def test_slow_code_is_a_0_and_leaves_nothing(task: Task, image: BubblewrapImage) -> None:
     code = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    os.execvp('sleep', ['sleep', '4444.7'])\n"
     started = time.monotonic()
     patch = Patch((Change("calc/core.py", "file", f"{code}time.sleep(99)\n".encode()),))
-    verdict = await grade(task, patch, image, toolchain, state=state, timeout_sec=2)
+    verdict = await grade(task, patch, image, timeout_sec=2)
     assert (verdict.reward, set(verdict.tests.values())) == (0, {"missing"})
     assert "killed after 2 s" in verdict.log
     assert time.monotonic() - started < 12
     assert not processes_named("4444.7")
 
 
-async def test_a_patch_that_fills_the_disk_is_a_0(task: Task, image: Image, toolchain: Toolchain, state: State) -> None:
+async def test_a_patch_that_fills_the_disk_is_a_0(task: Task, image: BubblewrapImage) -> None:
     patch = Patch(tuple(Change(f"big{number}", "file", bytes(3 << 20)) for number in range(8)))
     code = "import time\ntime.sleep(20)\n"
     patch = Patch((*patch.changes, Change("calc/core.py", "file", code.encode())))
-    verdict = await grade(task, patch, image, toolchain, state=state, limits=Limits(disk_mb=8), timeout_sec=30)
+    verdict = await grade(task, patch, image, limits=Limits(disk_mb=8), timeout_sec=30)
     assert verdict.reward == 0
     assert verdict.seconds < 20
 
 
 async def test_grading_that_cannot_be_watched_has_no_verdict(
-    task: Task, image: Image, toolchain: Toolchain, state: State, monkeypatch: pytest.MonkeyPatch
+    task: Task, image: BubblewrapImage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_layer: Path, _limit: int) -> int:
         raise OSError("no more descriptors")
@@ -187,7 +183,7 @@ async def test_grading_that_cannot_be_watched_has_no_verdict(
     monkeypatch.setattr(watchdog, "measure", fail)
     patch = Patch((Change("calc/core.py", "file", b"import time\ntime.sleep(20)\n"),))
     with pytest.raises(SandboxError, match="its limits could not be measured"):
-        await grade(task, patch, image, toolchain, state=state, timeout_sec=30)
+        await grade(task, patch, image, timeout_sec=30)
 
 
 async def test_a_tree_that_breaks_tools_is_still_graded(work: Work, state: State) -> None:
@@ -201,19 +197,19 @@ async def test_a_tree_that_breaks_tools_is_still_graded(work: Work, state: State
     assert not list(state.runs.iterdir())
 
 
-async def test_grading_twice_gives_the_same(task: Task, image: Image, toolchain: Toolchain, state: State) -> None:
+async def test_grading_twice_gives_the_same(task: Task, image: BubblewrapImage) -> None:
     patch = Patch((Change("calc/core.py", "file", FIXED.encode()),))
-    first, second = [await grade(task, patch, image, toolchain, state=state) for _ in range(2)]
+    first, second = [await grade(task, patch, image) for _ in range(2)]
     assert (first.reward, first.tests) == (second.reward, second.tests) == (1, dict.fromkeys(first.tests, "passed"))
-    assert not list(state.runs.iterdir())
+    assert not list(image.state.runs.iterdir())
 
 
 async def test_a_pass_stays_a_pass_where_the_sandbox_cannot_be_removed(
-    task: Task, image: Image, toolchain: Toolchain, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    task: Task, image: BubblewrapImage, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     state = State(tmp_path / "state")
     patch = Patch((Change("calc/core.py", "file", f"import time\ntime.sleep(1)\n{FIXED}".encode()),))
-    grading = asyncio.create_task(grade(task, patch, image, toolchain, state=state))
+    grading = asyncio.create_task(grade(task, patch, replace(image, state=state)))
     while not (started := list(state.runs.glob("*/cgroups"))):  # noqa: ASYNC110  # Nothing tells of it.
         await asyncio.sleep(0.01)
     # To remove a folder that is not empty fails like a control group that is still in use.
@@ -231,14 +227,12 @@ async def test_a_pass_stays_a_pass_where_the_sandbox_cannot_be_removed(
     assert not list(state.runs.iterdir())
 
 
-async def test_an_incomplete_task_names_what_is_missing(
-    task: Task, image: Image, toolchain: Toolchain, state: State
-) -> None:
+async def test_an_incomplete_task_names_what_is_missing(task: Task, image: BubblewrapImage) -> None:
     spec = replace(task.tests, test_files=(*task.tests.test_files, "tests/test_more.py"))
     with pytest.raises(TaskError, match=r"lacks its test file tests/test_more\.py"):
-        await grade(replace(task, tests=spec), Patch(), image, toolchain, state=state)
+        await grade(replace(task, tests=spec), Patch(), image)
     with pytest.raises(TaskError, match="no report parser 'x'"):
-        await grade(replace(task, tests=replace(task.tests, parser="x")), Patch(), image, toolchain, state=state)
+        await grade(replace(task, tests=replace(task.tests, parser="x")), Patch(), image)
 
 
 def test_a_repository_that_shows_its_hidden_test_is_refused(task: Task, tmp_path: Path) -> None:

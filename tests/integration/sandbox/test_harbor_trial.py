@@ -30,8 +30,8 @@ def trial_config(task: Path, state: State, folder: Path, script: str, **options:
         trial_name="trial",
         agent=AgentConfig(import_path="harbor_agents:ScriptAgent", kwargs={"script": script}, **options),
         environment=EnvironmentConfig(
-            import_path="lego_rl.sandbox.environment:BubblewrapEnvironment",
-            kwargs={"state": str(state.root), "processes": 64, "disk_mb": 64},
+            import_path="lego_rl.sandbox.environment:SealedEnvironment",
+            kwargs={"sandbox": {"state": str(state.root), "processes": 64, "disk_mb": 64}},
         ),
         verifier=VerifierConfig(import_path="lego_rl.sandbox.verifier:FreshVerifier"),
     )

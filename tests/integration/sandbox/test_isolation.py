@@ -10,11 +10,11 @@ import pytest
 from sandbox_tools import HIDDEN, python, shell
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.box import Sandbox
-from lego_rl.sandbox.image import Image
+from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
+from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
 from lego_rl.sandbox.mounts import Mount, read_only
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
-from lego_rl.sandbox.toolchain import Toolchain
 
 CONNECT = """
 import json, socket, sys
@@ -74,7 +74,7 @@ print(json.dumps({
 """
 
 
-async def test_nothing_but_the_listener_can_be_reached(box: Sandbox, tmp_path: Path) -> None:
+async def test_nothing_but_the_listener_can_be_reached(box: BubblewrapSandbox, tmp_path: Path) -> None:
     listener = await box.listen(8000)
     server = await asyncio.start_server(lambda _, writer: writer.close(), sock=listener)
     abstract = f"\0lego-{os.getpid()}"
@@ -99,14 +99,16 @@ async def test_nothing_but_the_listener_can_be_reached(box: Sandbox, tmp_path: P
     assert interfaces.stdout == "[(1, 'lo')]\n"
 
 
-async def test_a_port_is_bound_once_and_inside(box: Sandbox) -> None:
+async def test_a_port_is_bound_once_and_inside(box: BubblewrapSandbox) -> None:
     with socket.create_server(("127.0.0.1", 0)) as host:
         port = host.getsockname()[1]
         with await box.listen(port), pytest.raises(SandboxError, match="in use"):
             await box.listen(port)
 
 
-async def test_host_files_are_out_of_reach(box: Sandbox, tmp_path: Path, task_dir: Path, state: State) -> None:
+async def test_host_files_are_out_of_reach(
+    box: BubblewrapSandbox, tmp_path: Path, task_dir: Path, state: State
+) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret")
     secret.chmod(0o644)
@@ -125,7 +127,7 @@ async def test_host_files_are_out_of_reach(box: Sandbox, tmp_path: Path, task_di
     }  # fmt: skip
 
 
-async def test_hidden_tests_are_nowhere(box: Sandbox) -> None:
+async def test_hidden_tests_are_nowhere(box: BubblewrapSandbox) -> None:
     found = await shell(box, "find / -xdev -name 'test_hidden*' -not -path '/proc/*' 2>/dev/null; ls /app/tests")
     assert found.stdout == "test_visible.py\n"
     needle = HIDDEN["tests/test_hidden.py"].splitlines()[-1].strip()
@@ -133,11 +135,9 @@ async def test_hidden_tests_are_nowhere(box: Sandbox) -> None:
     assert grep.stdout == ""
 
 
-async def test_no_environment_of_the_host_is_readable(
-    image: Image, toolchain: Toolchain, state: State, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_environment_of_the_host_is_readable(image: BubblewrapImage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEGO_TEST_SECRET", "hunter2")
-    box = await Sandbox.start(image, toolchain, state=state)
+    box = await image.start(Phase.AGENT)
     try:
         done = await shell(box, "cat /proc/*/environ | tr '\\0' '\\n' | sort -u")
         assert "hunter2" not in done.stdout
@@ -160,7 +160,7 @@ async def test_no_environment_of_the_host_is_readable(
         await box.close()
 
 
-async def test_kernel_switches_cannot_be_written(box: Sandbox) -> None:
+async def test_kernel_switches_cannot_be_written(box: BubblewrapSandbox) -> None:
     done = await shell(
         box,
         "find /proc/sys /proc/irq /proc/bus /proc/fs /proc/acpi /proc/sysrq-trigger -type f -writable 2>/dev/null;"
@@ -171,7 +171,7 @@ async def test_kernel_switches_cannot_be_written(box: Sandbox) -> None:
     assert done.stdout == ""
 
 
-async def test_refused_system_calls(box: Sandbox) -> None:
+async def test_refused_system_calls(box: BubblewrapSandbox) -> None:
     from lego_rl.sandbox.seccomp import ARCHITECTURES
 
     machine = ARCHITECTURES[os.uname().machine]
@@ -185,14 +185,14 @@ async def test_refused_system_calls(box: Sandbox) -> None:
     assert set(answers.values()) == {"EPERM"}
 
 
-async def test_the_first_process_cannot_be_taken_over(box: Sandbox) -> None:
+async def test_the_first_process_cannot_be_taken_over(box: BubblewrapSandbox) -> None:
     async with asyncio.timeout(20):  # a first process that is stopped answers nothing, not even that the time is up
         done = await python(box, TAKE_OVER, timeout_sec=10)
     refused = {"memory": "EACCES", "descriptors": "EACCES", "a descriptor": "EPERM", "trace": "EPERM", "stop": "ESRCH"}
     assert json.loads(done.stdout) == refused
 
 
-async def test_identity_and_privileges(box: Sandbox) -> None:
+async def test_identity_and_privileges(box: BubblewrapSandbox) -> None:
     done = await shell(
         box, "id -un; id -u; grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status; cat /proc/self/uid_map"
     )
@@ -206,16 +206,14 @@ async def test_identity_and_privileges(box: Sandbox) -> None:
         assert status.st_uid not in (0, 65534)
 
 
-async def test_what_is_mounted_read_only_stays_so(
-    image: Image, toolchain: Toolchain, state: State, tmp_path: Path
-) -> None:
+async def test_what_is_mounted_read_only_stays_so(image: BubblewrapImage, tmp_path: Path) -> None:
     bundle = tmp_path / "bundle"
     (bundle / "bin").mkdir(parents=True)
     (bundle / "bin" / "tool").write_text("#!/bin/sh\necho tool\n")
     (bundle / "bin" / "tool").chmod(0o755)
     for path in (tmp_path, bundle, bundle / "bin"):
         path.chmod(0o755)
-    box = await Sandbox.start(image, toolchain, state=state, mounts=read_only({"/opt/harness": str(bundle)}))
+    box = await image.start(Phase.AGENT, mounts=read_only({"/opt/harness": str(bundle)}))
     try:
         done = await shell(
             box,
@@ -228,10 +226,8 @@ async def test_what_is_mounted_read_only_stays_so(
         await box.close()
 
 
-async def test_two_sandboxes_do_not_see_each_other(
-    box: Sandbox, image: Image, toolchain: Toolchain, state: State
-) -> None:
-    other = await Sandbox.start(image, toolchain, state=state)
+async def test_two_sandboxes_do_not_see_each_other(box: BubblewrapSandbox, image: BubblewrapImage) -> None:
+    other = await image.start(Phase.AGENT)
     try:
         await shell(other, "echo mine > /tmp/mine; echo mine > /app/mine; sleep 1000 >/dev/null 2>&1 &")
         done = await shell(box, "ls /tmp /app; cat /proc/[0-9]*/comm")
@@ -241,13 +237,13 @@ async def test_two_sandboxes_do_not_see_each_other(
         await other.close()
 
 
-async def test_a_mount_over_the_work_tree_is_refused(image: Image, toolchain: Toolchain, state: State) -> None:
-    before = set(state.runs.iterdir())
+async def test_a_mount_over_the_work_tree_is_refused(image: BubblewrapImage) -> None:
+    before = set(image.state.runs.iterdir())
     with pytest.raises(SandboxError, match="would cover the work tree"):
-        await Sandbox.start(image, toolchain, state=state, mounts=[Mount(state.root, "/app")])
-    assert set(state.runs.iterdir()) == before
+        await image.start(Phase.AGENT, mounts=[Mount(image.state.root, "/app")])
+    assert set(image.state.runs.iterdir()) == before
 
 
-async def test_a_hole_is_found_from_inside(box: Sandbox) -> None:
+async def test_a_hole_is_found_from_inside(box: BubblewrapSandbox) -> None:
     assert await box.holes(["/tests", "/app/tests/test_hidden.py"]) == []
     assert await box.holes(["/app/calc/core.py"]) == ["/app/calc/core.py is visible"]

@@ -15,11 +15,11 @@ import pytest
 from sandbox_tools import processes_named, python, shell
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.box import Sandbox
-from lego_rl.sandbox.image import Image
+from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
+from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
 from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
-from lego_rl.sandbox.toolchain import Toolchain
 
 LEFT_BEHIND = "(setsid setsid sleep {seconds} </dev/null >/dev/null 2>&1 &); (sleep {seconds} &) ; true"
 
@@ -35,7 +35,7 @@ def still_there(paths: list[str]) -> list[str]:
     return [path for path in paths if Path(path).exists()]
 
 
-async def test_memory_of_one_process(box: Sandbox) -> None:
+async def test_memory_of_one_process(box: BubblewrapSandbox) -> None:
     done = await python(box, "x = bytearray(1 << 30); x[::4096] = b'1' * len(x[::4096]); print('got it')")
     assert "got it" not in done.stdout
     assert done.returncode != 0
@@ -44,8 +44,8 @@ async def test_memory_of_one_process(box: Sandbox) -> None:
     assert (await python(box, "x = bytearray(64 << 20); print('fine')")).stdout == "fine\n"
 
 
-async def test_memory_of_many_processes(image: Image, toolchain: Toolchain, state: State) -> None:
-    box = await Sandbox.start(image, toolchain, state=state, limits=Limits(memory_mb=128))
+async def test_memory_of_many_processes(image: BubblewrapImage) -> None:
+    box = await image.start(Phase.AGENT, limits=Limits(memory_mb=128))
     code = """
         import mmap, os, time
         for _ in range(4):
@@ -64,7 +64,7 @@ async def test_memory_of_many_processes(image: Image, toolchain: Toolchain, stat
         await box.close()
 
 
-async def test_number_of_processes(box: Sandbox) -> None:
+async def test_number_of_processes(box: BubblewrapSandbox) -> None:
     code = """
         import os, time
         count = 0
@@ -84,7 +84,7 @@ async def test_number_of_processes(box: Sandbox) -> None:
     assert (await shell(box, "echo alive")).stdout == "alive\n"
 
 
-async def test_disk(box: Sandbox) -> None:
+async def test_disk(box: BubblewrapSandbox) -> None:
     done = await shell(
         box, "for i in $(seq 1000); do head -c 1000000 /dev/zero > /app/f$i; sleep 0.005; done", timeout_sec=60
     )
@@ -116,13 +116,13 @@ if os.geteuid() == 0:  # the kernel shows nobody else what such a mapping holds
 
 
 @pytest.mark.parametrize("script", HIDING_PLACES.values(), ids=HIDING_PLACES.keys())
-async def test_nothing_on_disk_can_be_hidden(box: Sandbox, script: str) -> None:
+async def test_nothing_on_disk_can_be_hidden(box: BubblewrapSandbox, script: str) -> None:
     done = await shell(box, f"{script}; sleep 30", timeout_sec=20)
     assert done.died
     assert box.limit_hits().disk
 
 
-async def test_files_in_memory_are_not_on_the_disk(box: Sandbox) -> None:
+async def test_files_in_memory_are_not_on_the_disk(box: BubblewrapSandbox) -> None:
     code = """
         import os, time
         held = [os.memfd_create("m"), os.open("/tmp/f", os.O_CREAT | os.O_RDWR)]
@@ -135,8 +135,8 @@ async def test_files_in_memory_are_not_on_the_disk(box: Sandbox) -> None:
     assert not box.limit_hits().disk
 
 
-async def test_one_file_and_temporary_files(image: Image, toolchain: Toolchain, state: State) -> None:
-    box = await Sandbox.start(image, toolchain, state=state, limits=Limits(disk_mb=8, scratch_mb=4))
+async def test_one_file_and_temporary_files(image: BubblewrapImage) -> None:
+    box = await image.start(Phase.AGENT, limits=Limits(disk_mb=8, scratch_mb=4))
     try:
         done = await shell(box, "head -c 9000000 /dev/zero > /run/report/big; stat -c %s /run/report/big")
         assert int(done.stdout) == 8 << 20
@@ -147,7 +147,7 @@ async def test_one_file_and_temporary_files(image: Image, toolchain: Toolchain, 
         await box.close()
 
 
-async def test_a_timeout_kills_the_tree(box: Sandbox) -> None:
+async def test_a_timeout_kills_the_tree(box: BubblewrapSandbox) -> None:
     started = time.monotonic()
     done = await shell(box, LEFT_BEHIND.format(seconds="4444.1") + "; echo before; sleep 4444.1", timeout_sec=0.5)
     assert (done.timed_out, done.stdout) == (True, "before\n")
@@ -156,7 +156,7 @@ async def test_a_timeout_kills_the_tree(box: Sandbox) -> None:
     assert (await shell(box, "echo still there")).stdout == "still there\n"
 
 
-async def test_cancelling_kills_the_tree(box: Sandbox) -> None:
+async def test_cancelling_kills_the_tree(box: BubblewrapSandbox) -> None:
     task = asyncio.create_task(shell(box, LEFT_BEHIND.format(seconds="4444.2") + "; sleep 4444.2"))
     await asyncio.to_thread(wait_until, lambda: len(processes_named("4444.2")) >= 3)
     task.cancel()
@@ -165,7 +165,7 @@ async def test_cancelling_kills_the_tree(box: Sandbox) -> None:
     assert not processes_named("4444.2")
 
 
-async def test_a_process_left_behind_does_not_hold_a_command(box: Sandbox) -> None:
+async def test_a_process_left_behind_does_not_hold_a_command(box: BubblewrapSandbox) -> None:
     started = time.monotonic()
     done = await shell(box, "sleep 4444.3 & echo done")
     assert (done.returncode, done.stdout) == (0, "done\n")
@@ -174,17 +174,17 @@ async def test_a_process_left_behind_does_not_hold_a_command(box: Sandbox) -> No
     assert not processes_named("4444.3")
 
 
-async def test_kill_leaves_nothing_and_close_removes_all(image: Image, toolchain: Toolchain, state: State) -> None:
-    box = await Sandbox.start(image, toolchain, state=state)
+async def test_kill_leaves_nothing_and_close_removes_all(image: BubblewrapImage) -> None:
+    box = await image.start(Phase.AGENT)
     await shell(box, LEFT_BEHIND.format(seconds="4444.4"))
     with pytest.raises(SandboxError, match="kill it first"):
-        box.snapshot()
+        await box.snapshot()
     await box.kill()
     assert not processes_named("4444.4")
     assert (await shell(box, "echo x")).died
     with pytest.raises(SandboxError, match="died"):
         await box.get("/app")
-    assert box.snapshot().upper.is_dir()
+    assert (await box.snapshot()).upper.is_dir()
     groups = box.run_folder.cgroups.read_text().splitlines()
     await box.close()
     await box.close()
@@ -192,8 +192,8 @@ async def test_kill_leaves_nothing_and_close_removes_all(image: Image, toolchain
     assert still_there(groups) == []
 
 
-async def test_output_is_bounded_and_statuses_are_a_shells(image: Image, toolchain: Toolchain, state: State) -> None:
-    box = await Sandbox.start(image, toolchain, state=state, limits=Limits(output_bytes=1000))
+async def test_output_is_bounded_and_statuses_are_a_shells(image: BubblewrapImage) -> None:
+    box = await image.start(Phase.AGENT, limits=Limits(output_bytes=1000))
     try:
         done = await shell(box, "echo first; head -c 5000000 /dev/zero | tr '\\0' x; echo; echo last; exit 3")
         assert done.returncode == 3
@@ -209,7 +209,7 @@ async def test_output_is_bounded_and_statuses_are_a_shells(image: Image, toolcha
         await box.close()
 
 
-async def test_many_commands_at_once(box: Sandbox) -> None:
+async def test_many_commands_at_once(box: BubblewrapSandbox) -> None:
     done = await asyncio.gather(*(shell(box, f"sleep 0.1; echo {number}") for number in range(12)))
     assert [result.stdout for result in done] == [f"{number}\n" for number in range(12)]
 
@@ -217,14 +217,14 @@ async def test_many_commands_at_once(box: Sandbox) -> None:
 OWNER = """
 import asyncio, json, sys
 from pathlib import Path
-from lego_rl.sandbox.box import Sandbox
+from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
 from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.toolchain import prepare_toolchain
 
 async def main():
     state = State(Path(sys.argv[1]))
-    box = await Sandbox.start(Image(None, Path(sys.argv[2]), "/app"), prepare_toolchain(state), state=state)
+    box = await BubblewrapSandbox.start(Image(None, Path(sys.argv[2]), "/app"), prepare_toolchain(state), state=state)
     await box.exec(["bash", "-c", sys.argv[3]])
     print(json.dumps([box.run_folder.path.name, box.run_folder.cgroups.read_text().split()]), flush=True)
     await asyncio.sleep(1000)
@@ -233,7 +233,7 @@ asyncio.run(main())
 """
 
 
-def test_kill_9_of_the_owner_leaves_nothing(image: Image, state: State) -> None:
+def test_kill_9_of_the_owner_leaves_nothing(image: BubblewrapImage, state: State) -> None:
     mounts = Path("/proc/self/mounts").read_text()
     script = LEFT_BEHIND.format(seconds="4444.5")
     with subprocess.Popen(

@@ -8,7 +8,7 @@ import pytest
 
 from lego_rl.commands import check
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.probe import probe
+from lego_rl.sandbox.bubblewrap.probe import probe
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.toolchain import Toolchain
 

@@ -7,9 +7,9 @@ import pytest
 from sandbox_tools import python, shell
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox import box as box_module
+from lego_rl.sandbox import controlled as box_module
 from lego_rl.sandbox import transfer
-from lego_rl.sandbox.box import Sandbox
+from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
 
 STOP_WHATEVER_COMES_NEXT = """
 import os, signal
@@ -24,7 +24,9 @@ while True:
 """
 
 
-async def test_a_transfer_that_is_stopped_from_inside_ends(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_transfer_that_is_stopped_from_inside_ends(
+    box: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(transfer, "TRANSFER_SECONDS", 2.0)
     await shell(box, "head -c 40000000 /dev/zero > /app/large")
     ready = asyncio.Event()
@@ -42,7 +44,9 @@ async def test_a_transfer_that_is_stopped_from_inside_ends(box: Sandbox, monkeyp
         assert (await shell(box, "echo alive")).stdout == "alive\n"
 
 
-async def test_a_first_process_that_does_not_answer_is_killed(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_first_process_that_does_not_answer_is_killed(
+    box: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(box_module, "ANSWER_SECONDS", 0.5)
     signal.pidfd_send_signal(box._pidfd, signal.SIGSTOP)
     async with asyncio.timeout(60):

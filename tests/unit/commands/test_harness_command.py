@@ -16,7 +16,7 @@ from lego_rl.conformance.trial import Report
 from lego_rl.errors import HarnessError
 from lego_rl.gateway.trajectory import CallRole
 from lego_rl.harness import bundles, registry
-from lego_rl.sandbox.box import Completed
+from lego_rl.sandbox.sandbox import Completed
 
 
 @pytest.fixture(autouse=True)

@@ -26,9 +26,9 @@ from lego_rl.rollout.faults import Ended, Treatment, classify, reward_of
 from lego_rl.rollout.harbor_trial import Failure, Grades
 from lego_rl.rollout.spec import Grading
 from lego_rl.rollout.trial import grades_of
-from lego_rl.sandbox.box import Completed
 from lego_rl.sandbox.codec import patch_to_json, verdict_to_json
 from lego_rl.sandbox.limits import LimitHits
+from lego_rl.sandbox.sandbox import Completed
 from lego_rl.sandbox.verdict import Change, Patch, Verdict
 
 POLICY = Path(__file__).parents[3] / "src" / "lego_rl" / "policies" / "demo"

@@ -3,8 +3,7 @@
 import os
 from pathlib import Path
 
-from lego_rl.sandbox.diff import MAX_DEPTH, diff
-from lego_rl.sandbox.snapshot import Snapshot
+from lego_rl.sandbox.diff import MAX_DEPTH, OverlaySnapshot
 from lego_rl.sandbox.state import remove_tree
 
 DEPTH = 1200
@@ -37,7 +36,7 @@ def test_what_lies_too_deep_is_dropped_with_a_reason(tmp_path: Path) -> None:
     upper.mkdir()
     pristine.mkdir()
     dig(upper, DEPTH)
-    patch = diff(Snapshot(upper), pristine)
+    patch = OverlaySnapshot(upper).diff(pristine)
     assert len(patch.changes) == MAX_DEPTH
     assert set(patch.dropped.values()) == {"nested too deeply"}
     remove_tree(upper)

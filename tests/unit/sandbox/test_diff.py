@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lego_rl.sandbox import diff as diff_module
-from lego_rl.sandbox.diff import diff
-from lego_rl.sandbox.snapshot import Snapshot
+from lego_rl.sandbox.diff import OverlaySnapshot
 from lego_rl.sandbox.verdict import Change, Patch
 
 type Tree = dict[str, bytes | str]
@@ -82,7 +81,7 @@ def test_pristine_plus_patch_is_the_tree(tmp_path_factory: pytest.TempPathFactor
     upper.mkdir()
     write(pristine, before)
     overlay_upper(upper, before, after)
-    patch = diff(Snapshot(upper), pristine)
+    patch = OverlaySnapshot(upper).diff(pristine)
     assert apply(before, patch) == after
     assert not patch.dropped
     assert [change.path for change in patch.changes] == sorted(
@@ -104,7 +103,7 @@ def test_execute_bit_binary_and_link(layers: tuple[Path, Path]) -> None:
     write(pristine, {"run.sh": b"#!/bin/sh\n", "same.txt": b"same"})
     write(upper, {"run.sh": b"#!/bin/sh\n", "same.txt": b"same", "blob": bytes(range(256)), "link": "/etc/shadow"})
     (upper / "run.sh").chmod(0o755)
-    assert diff(Snapshot(upper), pristine).changes == (
+    assert OverlaySnapshot(upper).diff(pristine).changes == (
         Change("blob", "file", bytes(range(256))),
         Change("link", "symlink", b"/etc/shadow"),
         Change("run.sh", "file", b"#!/bin/sh\n", executable=True),
@@ -123,7 +122,7 @@ def test_what_is_never_carried_over(layers: tuple[Path, Path]) -> None:
     ]
     write(upper, dict.fromkeys([*names, "evil.pth", ".pytest_cache/v/lastfailed", "kept.py"], b"x"))
     os.mkfifo(upper / "pipe")
-    patch = diff(Snapshot(upper), pristine)
+    patch = OverlaySnapshot(upper).diff(pristine)
     assert [change.path for change in patch.changes] == ["kept.py"]
     assert patch.dropped == {
         ".git": "git directory",
@@ -142,7 +141,7 @@ def test_size_limits_are_reasons(layers: tuple[Path, Path], monkeypatch: pytest.
     upper, pristine = layers
     monkeypatch.setattr(diff_module, "MAX_FILE_BYTES", 1 << 20)
     write(upper, {"a-large": b"x" * (1 << 20), "b-huge": b"x" * ((1 << 20) + 1), "c-small": b"x"})
-    patch = diff(Snapshot(upper), pristine)
+    patch = OverlaySnapshot(upper).diff(pristine)
     assert patch.dropped == {"b-huge": "larger than 1 MiB"}
     assert [change.path for change in patch.changes] == ["a-large", "c-small"]
     comparison = diff_module._Comparison(bytes_left=1 << 20)
@@ -157,7 +156,7 @@ def test_a_large_file_in_place_of_a_folder_does_not_leave_what_was_in_it(
     monkeypatch.setattr(diff_module, "MAX_FILE_BYTES", 1 << 20)
     write(pristine, {"package/a.py": b"a"})
     write(upper, {"package": b"x" * ((1 << 20) + 1)})
-    assert diff(Snapshot(upper), pristine) == Patch(
+    assert OverlaySnapshot(upper).diff(pristine) == Patch(
         (Change("package/a.py", "deleted"),), {"package": "larger than 1 MiB"}
     )
 
@@ -178,7 +177,7 @@ def test_what_the_patch_has_no_room_for_is_not_even_read(layers: tuple[Path, Pat
         with (folder / name).open("wb") as stream:
             stream.truncate(8 << 20)
     before = bytes_read()
-    patch = diff(Snapshot(upper), pristine)
+    patch = OverlaySnapshot(upper).diff(pristine)
     assert bytes_read() - before < 100 << 20, "sparse files cost a sandbox nothing, and the host the reading"
     assert [change.path for change in patch.changes] == [f"sparse-{index:02}" for index in range(8)]
     assert list(patch.dropped) == [f"sparse-{index:02}" for index in range(8, 60)], "what is as it was is no change"
@@ -188,7 +187,7 @@ def test_a_file_in_place_of_a_folder(layers: tuple[Path, Path]) -> None:
     upper, pristine = layers
     write(pristine, {"d/x": b"1", "d/e/y": b"2", "f": b"3"})
     write(upper, {"d": b"now a file", "f/inner": b"now in a folder"})
-    assert diff(Snapshot(upper), pristine).changes == (
+    assert OverlaySnapshot(upper).diff(pristine).changes == (
         Change("d", "file", b"now a file"),
         Change("d/e/y", "deleted"),
         Change("d/x", "deleted"),
@@ -202,7 +201,7 @@ def test_opaque_folder(layers: tuple[Path, Path]) -> None:
     write(pristine, {"d/kept": b"1", "d/gone": b"2", "d/e/gone": b"3", "d/x.pyc": b"4"})
     write(upper, {"d/kept": b"1", "d/new": b"5"})
     os.setxattr(upper / "d", "user.overlay.opaque", b"y")
-    patch = diff(Snapshot(upper), pristine)
+    patch = OverlaySnapshot(upper).diff(pristine)
     assert patch.changes == (Change("d/e/gone", "deleted"), Change("d/gone", "deleted"), Change("d/new", "file", b"5"))
     assert patch.dropped == {"d/x.pyc": "byte code"}
 
@@ -213,4 +212,4 @@ def test_unreadable_modes_do_not_hide_a_change(layers: tuple[Path, Path], mode: 
     write(upper, {"d/secret.py": b"x = 1\n"})
     (upper / "d" / "secret.py").chmod(0)
     (upper / "d").chmod(mode)
-    assert [change.path for change in diff(Snapshot(upper), pristine).changes] == ["d/secret.py"]
+    assert [change.path for change in OverlaySnapshot(upper).diff(pristine).changes] == ["d/secret.py"]

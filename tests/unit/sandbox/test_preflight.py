@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox import preflight
+from lego_rl.sandbox.bubblewrap import preflight
 
 
 def program(folder: Path, name: str, script: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lego_rl.sandbox.grading import MAX_REPORT_BYTES, read_report
+from lego_rl.sandbox.report import MAX_REPORT_BYTES, read_report
 
 
 def large(path: Path) -> None:

@@ -1,6 +1,6 @@
-"""The work tree as a killed sandbox left it: an overlay's upper layer, read on the host.
+"""What an overlay's upper layer says of the tree below it, read on the host.
 
-Invariant: nothing of the sandbox is executed, and no link in it is followed, to read it.
+Invariant: nothing of the sandbox that wrote it is executed, and no link in it is followed, to read it.
 
 Source of the on-disk format: the kernel's Documentation/filesystems/overlayfs.rst. A deleted path is a character device
 0/0 (or an empty file with the whiteout attribute); a folder that hides what is below it has the opaque attribute; the
@@ -11,22 +11,10 @@ import errno
 import os
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 ATTRIBUTE_PREFIXES = ("user.overlay.", "trusted.overlay.")
 BLOCK = 4096
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The upper layer of a work tree's overlay, written by a sandbox that is dead.
-
-    Attributes:
-        upper: The layer's folder on the host.
-    """
-
-    upper: Path
 
 
 def is_whiteout(path: Path, status: os.stat_result) -> bool:

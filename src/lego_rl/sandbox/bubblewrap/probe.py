@@ -9,11 +9,10 @@ import tempfile
 from pathlib import Path
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.box import Sandbox
-from lego_rl.sandbox.diff import diff
+from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
+from lego_rl.sandbox.bubblewrap.preflight import check_machine
 from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.limits import LimitReport
-from lego_rl.sandbox.preflight import check_machine
 from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.state import State, give_to_sandbox
 from lego_rl.sandbox.toolchain import prepare_toolchain
@@ -58,12 +57,12 @@ def _work_tree(folder: Path) -> Image:
 
 
 async def _use(image: Image, state: State) -> LimitReport:
-    box = await Sandbox.start(image, await asyncio.to_thread(prepare_toolchain, state), state=state)
+    box = await BubblewrapSandbox.start(image, await asyncio.to_thread(prepare_toolchain, state), state=state)
     try:
         await verify_seal(box, None)
         done = await box.exec(["sh", "-c", SCRIPT], timeout_sec=PROBE_SECONDS)
         await box.kill()
-        patch = diff(box.snapshot(), image.pristine)
+        patch = (await box.snapshot()).diff(image.pristine)
         if done.returncode != 0 or patch != EXPECTED:
             raise SandboxError(
                 f"a sandbox in {state.root} did not change its work tree as told: {done.stderr.strip() or patch}",

@@ -11,11 +11,7 @@ from pathlib import Path
 
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.state import State
-
-USER = "agent"
-UID = 1000
-HOME = "/home/agent"
-SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+from lego_rl.sandbox.user import HOME, UID, USER
 
 ETC = {
     "passwd": f"root:x:0:0:root:/:/usr/sbin/nologin\n{USER}:x:{UID}:{UID}:{USER}:{HOME}:/bin/bash\n"

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.cgroups import Cgroups
+from lego_rl.sandbox.bubblewrap.cgroups import Cgroups
+from lego_rl.sandbox.bubblewrap.layout import FIRST_PROGRAM, Layout
+from lego_rl.sandbox.bubblewrap.preflight import check_machine
 from lego_rl.sandbox.channel import Channel
-from lego_rl.sandbox.layout import FIRST_PROGRAM, Layout
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.output import readable_copy
-from lego_rl.sandbox.preflight import check_machine
 from lego_rl.sandbox.seccomp import filter_descriptor
 from lego_rl.sandbox.state import outside_uid
 from lego_rl.sandbox.toolchain import Toolchain

@@ -9,20 +9,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox import rootfs
+from lego_rl.sandbox.bubblewrap import rootfs
+from lego_rl.sandbox.bubblewrap.launcher import STAGE
+from lego_rl.sandbox.bubblewrap.preflight import bubblewrap
 from lego_rl.sandbox.image import Image
-from lego_rl.sandbox.launcher import STAGE
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount
-from lego_rl.sandbox.preflight import bubblewrap
+from lego_rl.sandbox.report import REPORT_FOLDER
 from lego_rl.sandbox.state import RunFolder, State, outside_uid
 from lego_rl.sandbox.toolchain import Toolchain
+from lego_rl.sandbox.user import UID
 
-INSIDE = Path(__file__).with_name("inside.py")
+INSIDE = Path(__file__).parent.with_name("inside.py")
 FIRST_PROGRAM = "/run/sandbox/init.py"
-REPORT_FOLDER = "/run/report"
 NAMESPACES = (
-    "--unshare-user", "--uid", str(rootfs.UID), "--gid", str(rootfs.UID), "--unshare-pid", "--unshare-net",
+    "--unshare-user", "--uid", str(UID), "--gid", str(UID), "--unshare-pid", "--unshare-net",
     "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox", "--die-with-parent",
     "--new-session", "--as-pid-1", "--clearenv", "--cap-drop", "ALL",
 )  # fmt: skip

@@ -1,0 +1,170 @@
+"""One running bubblewrap sandbox.
+
+Invariant: isolation is complete before anything of the caller's runs in it, or `BubblewrapSandbox.start` fails; and
+nothing in it is alive after `kill` returned or after the process that owns it is gone, however that happened.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import override
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox.bubblewrap.cgroups import Cgroups
+from lego_rl.sandbox.bubblewrap.launch import Running, launch
+from lego_rl.sandbox.bubblewrap.layout import plan
+from lego_rl.sandbox.controlled import ControlledSandbox
+from lego_rl.sandbox.diff import OverlaySnapshot
+from lego_rl.sandbox.image import Image
+from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
+from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.report import REPORT_NAME, read_report
+from lego_rl.sandbox.state import RunFolder, State
+from lego_rl.sandbox.toolchain import Toolchain
+from lego_rl.sandbox.user import HOME, SYSTEM_PATH, USER
+from lego_rl.sandbox.watchdog import Watchdog
+
+KILL_SECONDS = 10.0
+STUCK = "look for processes stuck in the kernel (state D in ps)"
+
+
+class BubblewrapSandbox(ControlledSandbox):
+    """A started sandbox; made by `start`, ended by `close`."""
+
+    def __init__(
+        self,
+        image: Image,
+        limits: Limits,
+        run: RunFolder,
+        toolchain: Toolchain,
+        cgroups: Cgroups,
+        running: Running,
+    ) -> None:
+        super().__init__(image, limits, running.channel)
+        self.image = image
+        self.run_folder = run
+        self._toolchain = toolchain
+        self._cgroups = cgroups
+        self._process = running.process
+        self._pidfd = running.pidfd
+        self._closed = False
+        self._watchdog = Watchdog(run, limits, running.first, running.pidfd, watches_memory=not cgroups.groups)
+
+    @classmethod
+    async def start(
+        cls,
+        image: Image,
+        toolchain: Toolchain,
+        *,
+        mounts: Sequence[Mount] = (),
+        limits: Limits | None = None,
+        state: State | None = None,
+    ) -> "BubblewrapSandbox":
+        """Build a sandbox from `image`.
+
+        The calling thread must outlive the sandbox (the kernel ties a child's life to the thread that started it).
+
+        Raises:
+            SandboxError: Some part of the isolation could not be established.
+        """
+        limits = limits or Limits()
+        state = state or State.default()
+        run = state.new_run()
+        cgroups = Cgroups()
+        try:
+            layout = plan(image, toolchain, mounts, limits, run, state)
+            cgroups = Cgroups.create(run.cgroup_name, limits)
+            run.cgroups.write_text("\n".join(map(str, cgroups.paths)))
+            running = await launch(layout, toolchain, limits, cgroups)
+        except BaseException:
+            await asyncio.to_thread(_discard, run, cgroups)
+            raise
+        return cls(image, limits, run, toolchain, cgroups, running)
+
+    @property
+    @override
+    def environment(self) -> dict[str, str]:
+        """What every command is given unless it says otherwise."""
+        return {
+            "PATH": f"{self._toolchain.path}:{SYSTEM_PATH}",
+            "HOME": HOME,
+            "USER": USER,
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+            **self.image.env,
+        }
+
+    @property
+    def limit_report(self) -> LimitReport:
+        """What enforces the limits."""
+        return self._cgroups.report()
+
+    def limit_hits(self) -> LimitHits:
+        """Which of its own limits the sandbox ran into, by the host's evidence."""
+        hits = self._cgroups.hits()
+        memory = max(hits.memory, int(self._watchdog.memory_full))
+        return LimitHits(memory, hits.processes, self._watchdog.disk_full, self._watchdog.failed)
+
+    async def kill(self) -> None:
+        """Kill everything in the sandbox; its files stay on the host. Calling it again, or when closed, does nothing.
+
+        Raises:
+            SandboxError: A process is still alive; the snapshot must not be trusted then.
+        """
+        if self._closed:
+            return
+        self._watchdog.cancel()
+        self._channel.close()
+        self._kill_first()
+        try:
+            # bubblewrap ends when the first process has, and that ends when the kernel has killed the whole namespace.
+            await asyncio.wait_for(self._process.wait(), KILL_SECONDS)
+        except TimeoutError as error:
+            raise SandboxError("a sandbox could not be killed", STUCK) from error
+        if not self._cgroups.is_empty():
+            raise SandboxError("a killed sandbox still has processes in its control group", STUCK)
+
+    async def snapshot(self) -> OverlaySnapshot:
+        """See `Sandbox.snapshot`."""
+        self._check_killed()
+        return OverlaySnapshot(self.run_folder.upper)
+
+    async def report(self) -> bytes:
+        """See `Sandbox.report`."""
+        self._check_killed()
+        return await asyncio.to_thread(read_report, self.run_folder.report / REPORT_NAME)
+
+    def _check_killed(self) -> None:
+        if self._process.returncode is None:
+            raise SandboxError("what a running sandbox has written may still change", "kill it first")
+
+    async def close(self) -> None:
+        """Kill everything and remove what the sandbox wrote; a snapshot is gone with it.
+
+        Raises:
+            SandboxError: A process is still alive. What merely cannot be removed is logged and left.
+        """
+        if self._closed:
+            return
+        try:
+            await self.kill()
+        finally:
+            self._closed = True
+            os.close(self._pidfd)
+            # A sandbox may leave very many files; whoever shares the event loop must not wait for them.
+            await asyncio.to_thread(self.run_folder.remove)
+
+    @override
+    def _kill_first(self) -> None:
+        """Kill the first process: the kernel then kills all others in the sandbox."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+
+def _discard(run: RunFolder, cgroups: Cgroups) -> None:
+    """Remove what a sandbox that never came to be has left; the folder may not know the groups yet."""
+    with suppress(OSError):  # The folder tries again, and logs.
+        cgroups.remove()
+    run.remove()

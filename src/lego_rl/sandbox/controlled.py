@@ -1,0 +1,153 @@
+"""A sandbox whose first process is `inside.py`: what its host asks it for, whatever isolates it.
+
+Invariant: whatever comes back from inside is bounded and untrusted; a first process that does not answer is killed, and
+the sandbox with it.
+"""
+
+import asyncio
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox import records
+from lego_rl.sandbox.channel import Channel, SandboxDied
+from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.output import BoundedOutput, OutputPipe
+from lego_rl.sandbox.records import Record
+from lego_rl.sandbox.sandbox import Completed, OutputSink, Tree
+from lego_rl.sandbox.transfer import operate
+
+ANSWER_SECONDS = 10.0
+"""How long the first process may take to kill the others."""
+DRAIN_SECONDS = 0.25
+"""How long output is still read after a command has ended: a process that it left behind may hold the pipe open."""
+
+
+class ControlledSandbox(ABC):
+    """The part of a `Sandbox` that its first process does.
+
+    Args:
+        image: What it started from.
+        limits: Its limits.
+        channel: Requests to the first process.
+    """
+
+    def __init__(self, image: Tree, limits: Limits, channel: Channel) -> None:
+        self._tree = image
+        self.limits = limits
+        self._channel = channel
+
+    @property
+    @abstractmethod
+    def environment(self) -> dict[str, str]:
+        """What every command is given unless it says otherwise."""
+
+    @abstractmethod
+    def _kill_first(self) -> None:
+        """Kill the first process, and with it all others in the sandbox."""
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: str = "",
+        timeout_sec: float | None = None,
+        sink: OutputSink | None = None,
+    ) -> Completed:
+        """Run a program and wait for it.
+
+        When the time is up, or the caller is cancelled, every process in the sandbox but its first is killed.
+
+        Args:
+            argv: Program, looked up in the given ``PATH``, and arguments.
+            env: Added to `environment`.
+            cwd: Working directory; the work tree by default.
+            stdin: Text for standard input, which then ends.
+            timeout_sec: Seconds.
+            sink: Is given output as it comes.
+        """
+        variables = {**self.environment, **(env or {})}
+        fields = ["exec", cwd or self._tree.workdir, str(len(argv)), *argv, *(f"{k}={v}" for k, v in variables.items())]
+        output = {name: BoundedOutput(self.limits.output_bytes) for name in ("stdout", "stderr")}
+        pipes = [OutputPipe(_consumer(name, kept, sink)) for name, kept in output.items()]
+        timed_out = died = False
+        returncode = 137
+        try:
+            async with asyncio.timeout(timeout_sec):
+                returncode = await self._channel.run(fields, stdin.encode(), pipes)
+        except TimeoutError:
+            timed_out = True
+            await self.kill_processes()
+        except asyncio.CancelledError:
+            await self.kill_processes()
+            raise
+        except SandboxDied:
+            died = True
+        finally:
+            for pipe in pipes:
+                await pipe.drain(DRAIN_SECONDS)
+        return Completed(returncode, output["stdout"].text(), output["stderr"].text(), timed_out, died)
+
+    async def put(self, folder: str, tree: Iterable[Record]) -> None:
+        """Write records below `folder`; links below it are replaced, never followed.
+
+        Raises:
+            TransferError: Something could not be written.
+            SandboxError: The sandbox died.
+        """
+        await operate(self._channel, ["put", folder], await asyncio.to_thread(records.encode, tree))
+
+    async def get(self, path: str) -> list[Record]:
+        """Read a file or folder as records; special files and what may not be read are left out.
+
+        Raises:
+            TransferError: There is no such path.
+            SandboxError: It is larger than a transfer may be, or the sandbox died.
+        """
+        stream = await operate(self._channel, ["get", path])
+        return await asyncio.to_thread(lambda: list(records.decode(stream)))
+
+    async def holes(self, forbidden: Iterable[str]) -> list[str]:
+        """What is wrong with the seal, seen from inside; empty is right.
+
+        Args:
+            forbidden: Absolute paths that must not exist.
+        """
+        return (await operate(self._channel, ["seal", *forbidden])).decode(errors="replace").splitlines()
+
+    async def listen(self, port: int) -> socket.socket:
+        """A non-blocking socket that listens on ``127.0.0.1:port`` inside, for the host to serve.
+
+        Raises:
+            SandboxError: The port cannot be bound.
+        """
+        try:
+            return await self._channel.listener(port)
+        except SandboxDied as error:
+            raise SandboxError(
+                "the sandbox died before it could listen", "look for what kills processes on this machine"
+            ) from error
+
+    async def kill_processes(self) -> None:
+        """Kill every process in the sandbox but its first, which stays to serve; one that does not answer goes too."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                with suppress(SandboxDied):
+                    await self._channel.reply(await self._channel.send(["kill"], []))
+        except TimeoutError:
+            self._kill_first()
+
+
+def _consumer(name: str, kept: BoundedOutput, sink: OutputSink | None) -> Callable[[bytes], Awaitable[None]]:
+    if sink is None:
+        return kept.write
+
+    async def consume(piece: bytes) -> None:
+        await kept.write(piece)
+        await sink(piece, name)
+
+    return consume

@@ -1,0 +1,18 @@
+"""The ways to isolate, by the names that recipes have for them."""
+
+from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
+from lego_rl.sandbox.sandbox import Provider
+from lego_rl.sandbox.settings import SandboxSettings
+from lego_rl.sandbox.state import State
+
+
+def state_of(settings: SandboxSettings) -> State:
+    """Where sandboxes keep their files."""
+    return State(settings.state) if settings.state is not None else State.default()
+
+
+def provider_of(settings: SandboxSettings) -> Provider:
+    """The way that the settings choose."""
+    match settings.environment:
+        case "bubblewrap":
+            return BubblewrapProvider(state_of(settings), settings.rootfs)

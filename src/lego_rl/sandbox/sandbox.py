@@ -1,0 +1,248 @@
+"""What every environment provides: images of tasks, and the sandboxes that start from them.
+
+Invariant: isolation is complete before anything of the caller's runs in a sandbox, or its start fails; nothing in it is
+alive after `Sandbox.kill` returned; and what the agent left is read without executing any of it. There is no weaker
+mode, so callers never ask which environment they are in.
+"""
+
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
+from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.records import Record
+from lego_rl.sandbox.verdict import Patch
+
+type OutputSink = Callable[[bytes, str], Awaitable[None]]
+"""Is given each piece of output and the stream's name, ``stdout`` or ``stderr``."""
+
+
+class Phase(StrEnum):
+    """What a sandbox is for."""
+
+    AGENT = "agent"
+    """An agent works in it: sealed."""
+    GRADING = "grading"
+    """A change is graded in it: what the task declares for its tests is there."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """How a command ended.
+
+    Attributes:
+        returncode: Exit status, 128 + n for signal n; 137 where the sandbox was killed or the time was up.
+        stdout: Bounded output.
+        stderr: Bounded output.
+        timed_out: The time was up, and every process of the sandbox but its first was killed.
+        died: The whole sandbox was killed, by the host or by a measured limit.
+    """
+
+    returncode: int
+    stdout: str
+    stderr: str
+    timed_out: bool = False
+    died: bool = False
+
+
+class Snapshot(Protocol):
+    """The work tree as a killed sandbox left it."""
+
+    def diff(self, pristine: Path) -> Patch:
+        """What it changed of the pristine tree, on the host; it may take a while, and belongs off the event loop."""
+        ...
+
+
+class Tree(Protocol):
+    """What a sandbox started from."""
+
+    @property
+    def pristine(self) -> Path:
+        """The work tree before anyone touched it, on the host, without git metadata."""
+        ...
+
+    @property
+    def workdir(self) -> str:
+        """Where the work tree is inside."""
+        ...
+
+
+class Sandbox(Protocol):
+    """One running sandbox."""
+
+    @property
+    def image(self) -> Tree:
+        """What it started from."""
+        ...
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What every command is given unless it says otherwise."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """Its limits."""
+        ...
+
+    @property
+    def limit_report(self) -> LimitReport:
+        """What enforces the limits."""
+        ...
+
+    def limit_hits(self) -> LimitHits:
+        """Which of its own limits the sandbox ran into, by the host's evidence."""
+        ...
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: str = "",
+        timeout_sec: float | None = None,
+        sink: OutputSink | None = None,
+    ) -> Completed:
+        """Run a program and wait for it.
+
+        When the time is up, or the caller is cancelled, every process in the sandbox but its first is killed.
+
+        Args:
+            argv: Program, looked up in the given ``PATH``, and arguments.
+            env: Added to `environment`.
+            cwd: Working directory; the work tree by default.
+            stdin: Text for standard input, which then ends.
+            timeout_sec: Seconds.
+            sink: Is given output as it comes.
+        """
+        ...
+
+    async def put(self, folder: str, tree: Iterable[Record]) -> None:
+        """Write records below `folder`; links below it are replaced, never followed.
+
+        Raises:
+            TransferError: Something could not be written.
+            SandboxError: The sandbox died.
+        """
+        ...
+
+    async def get(self, path: str) -> list[Record]:
+        """Read a file or folder as records; special files and what may not be read are left out.
+
+        Raises:
+            TransferError: There is no such path.
+            SandboxError: It is larger than a transfer may be, or the sandbox died.
+        """
+        ...
+
+    async def holes(self, forbidden: Iterable[str]) -> list[str]:
+        """What is wrong with the seal, seen from inside; empty is right.
+
+        Args:
+            forbidden: Absolute paths that must not exist.
+        """
+        ...
+
+    async def listen(self, port: int) -> socket.socket:
+        """A non-blocking socket that listens on ``127.0.0.1:port`` inside, for the host to serve.
+
+        Raises:
+            SandboxError: The port cannot be bound.
+        """
+        ...
+
+    async def kill_processes(self) -> None:
+        """Kill every process in the sandbox but its first, which stays to serve; one that does not answer goes too."""
+        ...
+
+    async def kill(self) -> None:
+        """Kill everything in the sandbox; its files stay. Calling it again, or when closed, does nothing.
+
+        Raises:
+            SandboxError: A process is still alive; the snapshot must not be trusted then.
+        """
+        ...
+
+    async def snapshot(self) -> Snapshot:
+        """The work tree as the killed sandbox left it; it is gone with the sandbox.
+
+        Raises:
+            SandboxError: The sandbox is still alive, or its files cannot be had.
+        """
+        ...
+
+    async def report(self) -> bytes:
+        """The report that a test command left in the killed sandbox (`report`), or nothing where there is none.
+
+        Raises:
+            SandboxError: The sandbox is still alive, or its files cannot be had.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Kill everything and remove what the sandbox wrote.
+
+        Raises:
+            SandboxError: A process is still alive. What merely cannot be removed is logged and left.
+        """
+        ...
+
+
+class TaskImage(Tree, Protocol):
+    """A task's image, ready to start sandboxes from: agent phase and grading start from the same one."""
+
+    async def start(self, phase: Phase, *, mounts: Sequence[Mount] = (), limits: Limits | None = None) -> Sandbox:
+        """Start a sandbox.
+
+        Args:
+            phase: What it is for.
+            mounts: Read-only mounts; later ones cover earlier ones.
+            limits: Its limits.
+
+        Raises:
+            SandboxError: Some part of the isolation could not be established.
+        """
+        ...
+
+
+class Provider(Protocol):
+    """One way to isolate: an environment of this machine or of a cluster."""
+
+    def check(self) -> None:
+        """See, as far as that is cheap, that sandboxes can be had here; `probe` starts one.
+
+        Raises:
+            SandboxError: They cannot; the message names the one command that mends it.
+        """
+        ...
+
+    def prepare(self, environment: Path, *, workdir: str, docker_image: str | None = None) -> TaskImage:
+        """Make a task's image, once for each state of its files; it may take a while.
+
+        Args:
+            environment: The task's ``environment/`` folder.
+            workdir: The work directory where no Dockerfile names one.
+            docker_image: The image that the task names instead of a recipe.
+
+        Raises:
+            TaskError: There is nothing to make a work tree of.
+            SandboxError: The image cannot be made here.
+        """
+        ...
+
+    async def probe(self) -> LimitReport:
+        """Start a sandbox, use and remove it, as every trial does; what holds its limits.
+
+        Raises:
+            SandboxError: Agents cannot be isolated here; the message names the one command that mends it.
+        """
+        ...
+
+    def reap(self) -> list[str]:
+        """Remove what killed owners left behind, and nothing else; the names of the sandboxes it was of."""
+        ...
