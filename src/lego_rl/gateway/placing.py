@@ -149,7 +149,7 @@ def _follow(
             if (
                 end < len(echoed)
                 and call.digests == digests[used : end + 1]
-                and call.answers_like(echoed[end], request)
+                and (call is echoed[end] or (call.has_arrived and call.answers_like(echoed[end], request)))
                 and all(map(_same_ids, call.reused, echoed[used:end]))
             ):
                 open_ends.append((call, end + 1))

@@ -124,6 +124,7 @@ class Session:
             raise self._overflow(tokens)
         placed = await self._placing.place(self._tree, found, request)
         position, context_ids = placed.position, placed.context_ids
+        self._tree.continued(position)
         used_up = self._used_up(position)
         if used_up is not None:
             return self._refusal(used_up, position)

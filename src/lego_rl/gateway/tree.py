@@ -84,15 +84,19 @@ class TokenTree:
 
     def echo(self, request: Request, position: Position) -> None:
         """Note whose answers a request holds, whether or not it will be answered itself."""
-        call, kept = position.parent, position.kept
-        while call is not None:
-            call.echoed = max(call.echoed, kept)
-            kept, call = call.kept, call.parent
+        self.continued(position)
         if position.parent is not None and position.leaves_out_calls and position.parent.written:
             position.parent.echoed = position.parent.count  # the harness had them, and took them out
         for reused in position.reused:
             reused.echoed = reused.count
         self._echo_by_ids(request)
+
+    def continued(self, position: Position) -> None:
+        """Note that a request continues a call, and with it those before it."""
+        call, kept = position.parent, position.kept
+        while call is not None:
+            call.echoed = max(call.echoed, kept)
+            kept, call = call.kept, call.parent
 
     def begin(self, position: Position, context_ids: NDArray[np.int32]) -> Call:
         """Add the call of a request; `finish` and `read`, or `discard`, have to follow."""
@@ -268,9 +272,12 @@ class _Sampled:
         return first.lane == self._request.lane and _start(first) == _start(self._request)
 
     def _rank(self, call: Call, message: Message) -> tuple[bool, bool, bool, int]:
-        """Of equal texts: one that was there before, thought the same, is known to have arrived, is newer."""
+        """Of equal texts: one that was there before, is known to have arrived, thought the same, is newer.
+
+        Thoughts come after that, for harnesses leave them out.
+        """
         thought = (call.turn.message.reasoning or "").strip() if call.turn else ""
-        return call in self._before, thought == (message.reasoning or "").strip(), call.has_arrived, call.index
+        return call in self._before, call.has_arrived, thought == (message.reasoning or "").strip(), call.index
 
 
 def _start(request: Request) -> tuple[Message, ...]:

@@ -264,3 +264,21 @@ async def test_of_two_agents_that_were_told_the_same_each_goes_on_with_its_own(
     trajectory = trial.close()
     assert [generation.parent for generation in trajectory.generations] == [None, None, None, 1, 2]
     assert len(trajectory.segments) == 3
+
+
+@modes
+async def test_thoughts_that_were_left_out_do_not_make_it_an_answer_that_nobody_got(
+    reasoning: str, template: ChatTemplate
+) -> None:
+    trial = Trial(["First.", f"<think>\nhm\n</think>\n\n{WORDS}", WORDS, "Next.", "Last."], reasoning, template)
+    begun = [*START, await trial.ask(START), user("Go on.")]
+    said = replace(await trial.ask(begun), reasoning=None)
+    await trial.ask(begun, arrives=False)
+    rewritten = [*START, user("A reminder."), *begun[len(START) :], said, user("And then?")]
+    rewritten += [await trial.ask(rewritten), user("What else?")]
+    await trial.ask(rewritten)
+    trajectory = trial.close()
+    assert fates(trajectory) == ["delivered", "delivered", "superseded", "delivered", "delivered"]
+    accounting, unseen = trajectory.accounting, len(trial.engine.samples[2].token_ids)
+    assert accounting.excluded == {"superseded": unseen}
+    assert accounting.trainable_tokens == accounting.sampled_tokens - unseen
