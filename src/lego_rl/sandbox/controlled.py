@@ -17,6 +17,7 @@ from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.output import BoundedOutput, OutputPipe
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.sandbox import Completed, OutputSink, Tree
+from lego_rl.sandbox.seal_request import SealRequest, Surroundings, look_programs
 from lego_rl.sandbox.transfer import operate
 
 ANSWER_SECONDS = 10.0
@@ -111,13 +112,15 @@ class ControlledSandbox(ABC):
         stream = await operate(self._channel, ["get", path])
         return await asyncio.to_thread(lambda: list(records.decode(stream)))
 
-    async def holes(self, forbidden: Iterable[str]) -> list[str]:
-        """What is wrong with the seal, seen from inside; empty is right.
+    @property
+    def surroundings(self) -> Surroundings:
+        """What the check of the seal takes as given here."""
+        return Surroundings()
 
-        Args:
-            forbidden: Absolute paths that must not exist.
-        """
-        return (await operate(self._channel, ["seal", *forbidden])).decode(errors="replace").splitlines()
+    async def holes(self, wanted: SealRequest) -> list[str]:
+        """See `Sandbox.holes`."""
+        fields = ["seal", *wanted.fields(), *self.surroundings.fields()]
+        return (await operate(self._channel, fields, look_programs())).decode(errors="replace").splitlines()
 
     async def listen(self, port: int) -> socket.socket:
         """A non-blocking socket that listens on ``127.0.0.1:port`` inside, for the host to serve.

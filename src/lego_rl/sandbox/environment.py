@@ -28,7 +28,7 @@ from lego_rl.sandbox.sandbox import OutputSink, Phase, Sandbox, Snapshot, TaskIm
 from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.user import USER
-from lego_rl.tasks.task import Task
+from lego_rl.tasks.task import Task, history_of
 
 DEFAULT_WORKDIR = "/app"
 LOG_FOLDERS = ("agent", "artifacts")
@@ -141,7 +141,10 @@ class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no
     def _prepare(self) -> TaskImage:
         config = self.task_env_config
         return self._provider.prepare(
-            self.environment_dir, workdir=config.workdir or DEFAULT_WORKDIR, docker_image=config.docker_image
+            self.environment_dir,
+            workdir=config.workdir or DEFAULT_WORKDIR,
+            docker_image=config.docker_image,
+            history=history_of(self.environment_dir.parent),
         )
 
     @override

@@ -1,11 +1,13 @@
 """What a sandbox starts from: a root file system, a pristine work tree, an environment.
 
 Invariant: the agent phase and the grading of a task start from the same image; its pristine tree is a private copy that
-no sandbox can write, free of git metadata, with modes that depend on nothing but the execute bit.
+no sandbox can write, free of git metadata, with modes that depend on nothing but the execute bit. Git directories are
+layers of their own, sealed for the agent phase (`git`).
 """
 
 import hashlib
 import os
+import posixpath
 import shutil
 import stat
 import tempfile
@@ -15,10 +17,17 @@ from pathlib import Path
 
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox.dockerfile import Recipe, read_dockerfile
+from lego_rl.sandbox.git.layers import FileSystem, build_layers
+from lego_rl.sandbox.git.manifest import HistorySeal
+from lego_rl.sandbox.git.sources import Source
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State, give_to_sandbox, outside_uid
+from lego_rl.tasks.history import History
 
-LAYOUT = "1"
+LAYOUT = "2"
 """Changes when the copy of an unchanged source would change."""
+TREE, AGENT, GRADING, SEAL = "tree", "agent", "grading", "history.json"
+"""What a prepared folder holds: the pristine tree, the git directories of either phase, what the agent's are."""
 
 
 @dataclass(frozen=True)
@@ -27,28 +36,47 @@ class Image:
 
     Attributes:
         rootfs: Folder of an unpacked image, or ``None`` for the host's own programs.
-        pristine: The work tree before anyone touched it.
+        pristine: The work tree before anyone touched it, without git directories.
         workdir: Where the work tree is inside the sandbox.
         env: The image's own environment variables.
+        history: What of git the agent phase has.
+        git_layers: For each phase a folder with git directories at their absolute paths inside, to be laid over the
+            root file system and the work tree. Where there is a `rootfs`, a character device 0/0 in it hides what the
+            image has at that path, and a git directory replaces the image's.
     """
 
     rootfs: Path | None
     pristine: Path
     workdir: str
     env: Mapping[str, str] = field(default_factory=dict)
+    history: HistorySeal = field(default_factory=HistorySeal)
+    git_layers: Mapping[Phase, Path] = field(default_factory=dict)
+
+    def git_layer(self, phase: Phase) -> Path | None:
+        """The folder to lay over the root file system."""
+        return self.git_layers.get(phase)
+
+    def git_of_work_tree(self, phase: Phase) -> Path | None:
+        """The folder to lay over the work tree, where that has git directories."""
+        layer = self.git_layers.get(phase)
+        folder = None if layer is None else layer / self.workdir.lstrip("/")
+        return folder if folder is not None and folder.is_dir() else None
 
 
-def prepare_image(environment: Path, state: State, *, workdir: str, rootfs: Path | None = None) -> Image:
-    """Copy a task's ``environment/`` into the cache, once for each state of it.
+def prepare_image(
+    environment: Path, state: State, *, workdir: str, rootfs: Path | None = None, history: History | None = None
+) -> Image:
+    """Copy a task's ``environment/`` into the cache and seal its history, once for each state of it.
 
     Args:
         environment: The task's folder with a Dockerfile, a ``repo/`` folder, or both.
         state: Where copies are kept.
         workdir: The work directory where no Dockerfile names one.
         rootfs: Folder of an unpacked image; as root it must belong to the identity that sandboxes have on the host.
+        history: How much of its git history the task shows, and when.
 
     Raises:
-        TaskError: There is nothing to make a work tree of.
+        TaskError: There is nothing to make a work tree of, or a repository of the task cannot be sealed.
         SandboxError: The Dockerfile needs a build, or the root file system is none.
     """
     if rootfs is not None:
@@ -62,7 +90,16 @@ def prepare_image(environment: Path, state: State, *, workdir: str, rootfs: Path
         recipe = Recipe(workdir, copies=[("repo", workdir)])
     else:
         raise TaskError(f"{environment} has neither a Dockerfile nor repo/", "add the repository as environment/repo/")
-    return Image(rootfs, _pristine(environment, recipe, rootfs, state), recipe.workdir, recipe.env)
+    folder = _prepared(environment, recipe, rootfs, state, history or History())
+    grading = folder / GRADING if (folder / GRADING).is_dir() else folder / AGENT
+    return Image(
+        rootfs,
+        folder / TREE,
+        recipe.workdir,
+        recipe.env,
+        HistorySeal.read(folder / SEAL),
+        {Phase.AGENT: folder / AGENT, Phase.GRADING: grading},
+    )
 
 
 def check_rootfs(rootfs: Path) -> None:
@@ -80,11 +117,11 @@ def check_rootfs(rootfs: Path) -> None:
         )
 
 
-def _pristine(environment: Path, recipe: Recipe, rootfs: Path | None, state: State) -> Path:
+def _prepared(environment: Path, recipe: Recipe, rootfs: Path | None, state: State, history: History) -> Path:
     sources = [_copied(environment, name, recipe.workdir, target) for name, target in recipe.copies]
     if rootfs is not None and (base := rootfs / recipe.workdir.lstrip("/")).is_dir():
         sources.insert(0, (base, "."))
-    digest = hashlib.sha256(f"{LAYOUT}\n{environment.resolve()}\n".encode())
+    digest = hashlib.sha256(f"{LAYOUT}\n{environment.resolve()}\n{recipe.workdir}\n{rootfs}\n{history}\n".encode())
     for source, target in sources:
         digest.update(f"{source}\n{target}\n".encode())
         for path, status in _walk(source):
@@ -92,18 +129,24 @@ def _pristine(environment: Path, recipe: Recipe, rootfs: Path | None, state: Sta
             digest.update(f" {status.st_mode} {status.st_size} {status.st_mtime_ns} {status.st_ino}\n".encode())
     folder = state.pristine / digest.hexdigest()[:24]
     if not folder.is_dir():
-        _build(folder, sources)
+        _build(folder, sources, recipe.workdir, rootfs, history)
     return folder
 
 
-def _build(folder: Path, sources: list[tuple[Path, str]]) -> None:
+def _build(folder: Path, sources: list[tuple[Path, str]], workdir: str, rootfs: Path | None, history: History) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="build-") as scratch:
-        made = Path(scratch) / "tree"
-        made.mkdir()
+        made = Path(scratch) / "made"
+        tree = made / TREE
+        tree.mkdir(parents=True)
         for source, target in sources:
-            _copy(source, made / target)
-        _normalise(made)
+            _copy(source, tree / target)
+        parts = [Source(source, posixpath.normpath(posixpath.join(workdir, target))) for source, target in sources]
+        seal = build_layers(FileSystem(tree, workdir, parts, rootfs), history, made / AGENT, made / GRADING)
+        seal.write(made / SEAL)
+        _normalise(tree)
+        for path in (made, *made.rglob("*")):
+            give_to_sandbox(path)
         try:
             made.rename(folder)
         except OSError:
@@ -112,6 +155,8 @@ def _build(folder: Path, sources: list[tuple[Path, str]]) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
+    if target.name == ".git":
+        return
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
         ignore = shutil.ignore_patterns(".git")
@@ -125,7 +170,6 @@ def _normalise(root: Path) -> None:
         if not path.is_symlink():
             executable = path.is_dir() or path.stat().st_mode & stat.S_IXUSR
             path.chmod(0o755 if executable else 0o644)
-        give_to_sandbox(path)
 
 
 def _copied(environment: Path, name: str, workdir: str, target: str) -> tuple[Path, str]:
@@ -149,5 +193,4 @@ def _walk(path: Path) -> Iterator[tuple[str, os.stat_result]]:
     yield str(path), status
     if stat.S_ISDIR(status.st_mode):
         for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
-            if entry.name != ".git":
-                yield from _walk(Path(entry.path))
+            yield from _walk(Path(entry.path))

@@ -12,10 +12,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.records import Record
+from lego_rl.sandbox.seal_request import SealRequest
 from lego_rl.sandbox.verdict import Patch
+from lego_rl.tasks.history import History
 
 type OutputSink = Callable[[bytes, str], Awaitable[None]]
 """Is given each piece of output and the stream's name, ``stdout`` or ``stderr``."""
@@ -68,6 +71,11 @@ class Tree(Protocol):
     @property
     def workdir(self) -> str:
         """Where the work tree is inside."""
+        ...
+
+    @property
+    def history(self) -> HistorySeal:
+        """What of git an agent phase has."""
         ...
 
 
@@ -140,11 +148,14 @@ class Sandbox(Protocol):
         """
         ...
 
-    async def holes(self, forbidden: Iterable[str]) -> list[str]:
+    async def holes(self, wanted: SealRequest) -> list[str]:
         """What is wrong with the seal, seen from inside; empty is right.
 
         Args:
-            forbidden: Absolute paths that must not exist.
+            wanted: What the sandbox may have of git, and what it must not have at all.
+
+        Raises:
+            SandboxError: The sandbox could not be asked.
         """
         ...
 
@@ -221,13 +232,16 @@ class Provider(Protocol):
         """
         ...
 
-    def prepare(self, environment: Path, *, workdir: str, docker_image: str | None = None) -> TaskImage:
+    def prepare(
+        self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History | None = None
+    ) -> TaskImage:
         """Make a task's image, once for each state of its files; it may take a while.
 
         Args:
             environment: The task's ``environment/`` folder.
             workdir: The work directory where no Dockerfile names one.
             docker_image: The image that the task names instead of a recipe.
+            history: How much of its git history the task shows, and when; the default of a task without it.
 
         Raises:
             TaskError: There is nothing to make a work tree of.

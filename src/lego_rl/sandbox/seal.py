@@ -10,13 +10,15 @@ from pathlib import Path
 
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox.sandbox import Sandbox
+from lego_rl.sandbox.seal_request import SealRequest
 from lego_rl.tasks.task import Task
 
 ALWAYS_HIDDEN = ("/tests", "/solution")
 
 
 async def verify_seal(box: Sandbox, task: Task | None) -> None:
-    """Look for hidden tests, routes, writable kernel switches and capabilities, from inside.
+    """Look from inside for hidden tests, git objects that the base commit does not reach, whatever answers on a network
+    and what the kernel's locks leave open.
 
     Args:
         box: A sandbox in which nothing ran yet.
@@ -27,7 +29,8 @@ async def verify_seal(box: Sandbox, task: Task | None) -> None:
         TaskError: The task's own repository gives a hidden test away.
     """
     hidden = await asyncio.to_thread(hidden_tests, task, box.image.pristine) if task is not None else ()
-    holes = await box.holes([*ALWAYS_HIDDEN, *(f"{box.image.workdir}/{path}" for path in hidden)])
+    paths = (*ALWAYS_HIDDEN, *(f"{box.image.workdir}/{path}" for path in hidden))
+    holes = await box.holes(SealRequest(paths, box.image.history))
     if holes:
         raise SandboxError(f"the sandbox is not sealed: {'; '.join(holes)}", "report this as a bug")
 

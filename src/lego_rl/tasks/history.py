@@ -9,7 +9,7 @@ type GradingHistory = Literal["same", "tags", "full"]
 
 @dataclass(frozen=True)
 class History:
-    """``[metadata]`` of a ``task.toml``: ``base_commit``, ``history`` and ``grading_history``.
+    """``[metadata]`` of a ``task.toml``, ``base_commit``, ``history`` and ``grading_history``, and what goes with it.
 
     Attributes:
         base_commit: Full id of the commit that the agent starts from; the shipped repository's ``HEAD`` where unset.
@@ -17,8 +17,11 @@ class History:
             ``single-commit``, the base commit's tree under one commit without parents; ``none``, no repository.
         grading: What grading has: the ``same`` as the agent phase; ``tags``, what the base commit reaches and the tags
             of its past; ``full``, the repositories as they are shipped, with the fix where they hold it.
+        withheld: Ids of files that no history of the agent phase may have unless its base commit has them, and what
+            each is (`withheld`).
     """
 
     base_commit: str | None = None
     agent: AgentHistory = "reachable"
     grading: GradingHistory = "same"
+    withheld: tuple[tuple[str, str], ...] = ()

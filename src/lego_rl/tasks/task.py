@@ -2,14 +2,16 @@
 
 import json
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from lego_rl.errors import TaskError
+from lego_rl.tasks.history import AgentHistory, GradingHistory, History
 from lego_rl.tasks.reports import ambiguous, parser_named
+from lego_rl.tasks.withheld import withheld_files
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Task:
         agent_timeout_sec: Wall-clock limit of the agent phase.
         memory_mb: Memory limit of the sandbox, in MiB.
         split: Which split of its pool it belongs to.
+        history: How much of its git history it shows, and when.
     """
 
     id: str
@@ -59,6 +62,7 @@ class Task:
     agent_timeout_sec: float
     memory_mb: int
     split: str = "default"
+    history: History = field(default_factory=History)
 
     @classmethod
     def load(cls, path: Path) -> "Task":
@@ -89,13 +93,29 @@ class Task:
             agent_timeout_sec=config.agent.timeout_sec,
             memory_mb=config.environment.memory_mb,
             split=config.metadata.split,
+            history=_history(path, config, spec),
         )
+
+
+def history_of(path: Path) -> History:
+    """What a task directory says of its git history; one that need not have Lego-RL's test specification.
+
+    Raises:
+        TaskError: It says something impossible.
+    """
+    if not (path / "task.toml").is_file():
+        return History()
+    spec = path / "tests" / "spec.json"
+    return _history(path, _read_config(path / "task.toml"), _read_spec(spec) if spec.is_file() else None)
 
 
 class _Metadata(BaseModel):
     family: str = ""
     repo: str = ""
     split: str = "default"
+    base_commit: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
+    history: AgentHistory = "reachable"
+    grading_history: GradingHistory = "same"
 
 
 class _Agent(BaseModel):
@@ -175,6 +195,12 @@ def _read_spec(path: Path) -> TestSpec:
             "rename one of the test files, or leave one test out",
         )
     return TestSpec(**dict(spec))
+
+
+def _history(path: Path, config: _Config, spec: TestSpec | None) -> History:
+    deciding = {test.partition("::")[0] for test in spec.fail_to_pass} if spec is not None else set()
+    asked = config.metadata
+    return History(asked.base_commit, asked.history, asked.grading_history, withheld_files(path, deciding))
 
 
 def _first(error: ValidationError) -> str:

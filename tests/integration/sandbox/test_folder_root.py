@@ -16,6 +16,7 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
 from lego_rl.sandbox.grading import grade
 from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.seal_request import SealRequest
 from lego_rl.sandbox.state import State, outside_uid
 from lego_rl.tasks.task import Task
 
@@ -69,7 +70,7 @@ async def test_agent_phase_and_grading(task: Task, rootfs: Path, state: State) -
         assert done.stdout.startswith("image\n")
         assert "agent:x:1000" in done.stdout
         assert "local" not in done.stdout
-        assert await box.holes(["/tests"]) == []
+        assert await box.holes(SealRequest(("/tests",))) == []
         await shell(box, f"printf '{FIXED}' > calc/core.py")
         await box.kill()
         patch = (await box.snapshot()).diff(image.pristine)

@@ -14,6 +14,7 @@ from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
 from lego_rl.sandbox.mounts import Mount, read_only
 from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.seal_request import SealRequest
 from lego_rl.sandbox.state import State
 
 CONNECT = """
@@ -245,5 +246,5 @@ async def test_a_mount_over_the_work_tree_is_refused(image: BubblewrapImage) -> 
 
 
 async def test_a_hole_is_found_from_inside(box: BubblewrapSandbox) -> None:
-    assert await box.holes(["/tests", "/app/tests/test_hidden.py"]) == []
-    assert await box.holes(["/app/calc/core.py"]) == ["/app/calc/core.py is visible"]
+    assert await box.holes(SealRequest(("/tests", "/app/tests/test_hidden.py"))) == []
+    assert await box.holes(SealRequest(("/app/calc/core.py",))) == ["/app/calc/core.py is visible"]

@@ -21,6 +21,8 @@ from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.report import REPORT_NAME, read_report
+from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.seal_request import Surroundings
 from lego_rl.sandbox.state import RunFolder, State
 from lego_rl.sandbox.toolchain import Toolchain
 from lego_rl.sandbox.user import HOME, SYSTEM_PATH, USER
@@ -41,9 +43,11 @@ class BubblewrapSandbox(ControlledSandbox):
         toolchain: Toolchain,
         cgroups: Cgroups,
         running: Running,
+        surroundings: Surroundings,
     ) -> None:
         super().__init__(image, limits, running.channel)
         self.image = image
+        self._surroundings = surroundings
         self.run_folder = run
         self._toolchain = toolchain
         self._cgroups = cgroups
@@ -57,6 +61,7 @@ class BubblewrapSandbox(ControlledSandbox):
         cls,
         image: Image,
         toolchain: Toolchain,
+        phase: Phase = Phase.AGENT,
         *,
         mounts: Sequence[Mount] = (),
         limits: Limits | None = None,
@@ -74,14 +79,20 @@ class BubblewrapSandbox(ControlledSandbox):
         run = state.new_run()
         cgroups = Cgroups()
         try:
-            layout = plan(image, toolchain, mounts, limits, run, state)
+            layout = plan(image, toolchain, phase, mounts, limits, run, state)
             cgroups = Cgroups.create(run.cgroup_name, limits)
             run.cgroups.write_text("\n".join(map(str, cgroups.paths)))
             running = await launch(layout, toolchain, limits, cgroups)
         except BaseException:
             await asyncio.to_thread(_discard, run, cgroups)
             raise
-        return cls(image, limits, run, toolchain, cgroups, running)
+        return cls(image, limits, run, toolchain, cgroups, running, layout.surroundings)
+
+    @property
+    @override
+    def surroundings(self) -> Surroundings:
+        """See `ControlledSandbox`."""
+        return self._surroundings
 
     @property
     @override

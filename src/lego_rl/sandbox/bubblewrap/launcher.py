@@ -10,8 +10,9 @@ enters a user namespace in which it is uid 0 and nobody outside, binds the sourc
 there and executes bubblewrap, which nests a second user namespace without any capability.
 
 It is run as ``python -I -S launcher.py REQUEST_FD`` and imports only the standard library. The request is JSON:
-``{"uid": int | null, "cgroups": [path], "binds": [{"source", "name"}], "overlays": [{"name", "lower", "upper",
-"work"}], "argv": [bubblewrap and its arguments]}``; ``lower``, ``upper`` and ``work`` name binds (a path may follow).
+``{"uid": int | null, "cgroups": [path], "binds": [{"source", "name"}], "overlays": [{"name", "lower": [name], "upper",
+"work"}], "argv": [bubblewrap and its arguments]}``; ``lower``, ``upper`` and ``work`` name binds (a path may follow),
+of the lower ones the first lies on top.
 """
 
 # pathlib would be most of the start-up time.
@@ -22,6 +23,10 @@ import json
 import os
 import signal
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 STAGE = "/tmp"
 """Where the private tmpfs with all mounts is put: a folder that every machine has and every user may enter."""
@@ -88,10 +93,11 @@ def stage(binds: list[dict[str, str]]) -> None:
         os.close(descriptor)
 
 
-def mount_overlays(overlays: list[dict[str, str]]) -> None:
+def mount_overlays(overlays: "list[dict[str, Any]]") -> None:
     """Mount each overlay at ``STAGE/name``, with its marks in ``user.overlay.*`` attributes that the host can read."""
     for overlay in overlays:
-        layers = ",".join(f"{key}dir={STAGE}/{overlay[key]}" for key in ("lower", "upper", "work"))
+        lower = ":".join(f"{STAGE}/{name}" for name in overlay["lower"])
+        layers = f"lowerdir={lower},upperdir={STAGE}/{overlay['upper']},workdir={STAGE}/{overlay['work']}"
         target = f"{STAGE}/{overlay['name']}"
         mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, f"{layers},userxattr")
 

@@ -16,6 +16,8 @@ from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.report import REPORT_FOLDER
+from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.seal_request import KERNEL_FOLDERS, Surroundings
 from lego_rl.sandbox.state import RunFolder, State, outside_uid
 from lego_rl.sandbox.toolchain import Toolchain
 from lego_rl.sandbox.user import UID
@@ -35,13 +37,20 @@ class Layout:
 
     Attributes:
         binds: Host path → name below the stage.
-        overlays: ``name``, ``lower``, ``upper`` and ``work`` below the stage.
+        overlays: ``name``, ``lower`` (the top one first), ``upper`` and ``work`` below the stage.
         arguments: bubblewrap and its arguments, up to those that name descriptors.
+        host_folders: What is shown inside that is the host's, and not the task's.
     """
 
     binds: dict[Path, str] = field(default_factory=dict)
-    overlays: list[Mapping[str, str]] = field(default_factory=list)
+    overlays: list[Mapping[str, str | list[str]]] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
+    host_folders: list[str] = field(default_factory=list)
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What the check of the seal takes as given."""
+        return Surroundings(host_folders=(*KERNEL_FOLDERS, *self.host_folders))
 
     def stage(self, source: Path) -> str:
         """Have `source` staged; its path there.
@@ -60,6 +69,7 @@ class Layout:
 def plan(
     image: Image,
     toolchain: Toolchain,
+    phase: Phase,
     mounts: Sequence[Mount],
     limits: Limits,
     run: RunFolder,
@@ -71,19 +81,21 @@ def plan(
         SandboxError: bubblewrap is missing, or a mount would cover the work tree.
     """
     layout = Layout()
+    git = image.git_layer(phase)
     run_name = layout.binds.setdefault(run.path, "run")
     etc = layout.stage(rootfs.generated_etc(state))
     arguments = [bubblewrap(), *NAMESPACES]
     if image.rootfs is None:
         arguments += rootfs.host_root(etc)
+        layout.host_folders.extend(rootfs.HOST_FOLDERS)
     else:
-        layout.overlays.append(
-            _overlay("root", layout, image.rootfs, f"{run_name}/root-upper", f"{run_name}/root-work")
-        )
+        below = [image.rootfs] if git is None else [git, image.rootfs]
+        layout.overlays.append(_overlay("root", layout, below, f"{run_name}/root-upper", f"{run_name}/root-work"))
         arguments += rootfs.folder_root(image.rootfs, f"{STAGE}/root", etc)
     arguments += rootfs.kernel_mounts()
     arguments += rootfs.scratch_mounts(limits)
-    layout.overlays.append(_overlay("tree", layout, image.pristine, f"{run_name}/upper", f"{run_name}/work"))
+    below = [folder for folder in (image.git_of_work_tree(phase), image.pristine) if folder is not None]
+    layout.overlays.append(_overlay("tree", layout, below, f"{run_name}/upper", f"{run_name}/work"))
     arguments += ["--bind", f"{STAGE}/tree", image.workdir]
     arguments += ["--bind", f"{STAGE}/{run_name}/report", REPORT_FOLDER]
     arguments += ["--ro-bind", layout.stage(INSIDE), FIRST_PROGRAM]
@@ -91,6 +103,7 @@ def plan(
         if f"{image.workdir}/".startswith(f"{mount.target.rstrip('/')}/"):
             raise SandboxError(f"a mount at {mount.target} would cover the work tree", "mount it elsewhere")
         arguments += ["--ro-bind", layout.stage(mount.source), mount.target]
+        layout.host_folders.append(mount.target)
     if image.rootfs is None:
         arguments += ["--remount-ro", "/"]
     if toolchain.library_path is not None:
@@ -100,5 +113,6 @@ def plan(
     return layout
 
 
-def _overlay(name: str, layout: Layout, lower: Path, upper: str, work: str) -> dict[str, str]:
-    return {"name": name, "lower": layout.stage(lower).removeprefix(f"{STAGE}/"), "upper": upper, "work": work}
+def _overlay(name: str, layout: Layout, lower: Sequence[Path], upper: str, work: str) -> dict[str, str | list[str]]:
+    staged = [layout.stage(folder).removeprefix(f"{STAGE}/") for folder in lower]
+    return {"name": name, "lower": staged, "upper": upper, "work": work}

@@ -8,12 +8,14 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
 from lego_rl.sandbox.bubblewrap.preflight import check_machine
 from lego_rl.sandbox.bubblewrap.probe import probe
+from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.image import Image, check_rootfs, prepare_image
 from lego_rl.sandbox.limits import LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.toolchain import Toolchain, prepare_toolchain
+from lego_rl.tasks.history import History
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,18 @@ class BubblewrapImage:
         """See `Tree`."""
         return self.image.workdir
 
+    @property
+    def history(self) -> HistorySeal:
+        """See `Tree`."""
+        return self.image.history
+
     async def start(
         self, phase: Phase, *, mounts: Sequence[Mount] = (), limits: Limits | None = None
     ) -> BubblewrapSandbox:
         """See `TaskImage.start`. The calling thread must outlive the sandbox."""
-        return await BubblewrapSandbox.start(self.image, self.toolchain, mounts=mounts, limits=limits, state=self.state)
+        return await BubblewrapSandbox.start(
+            self.image, self.toolchain, phase, mounts=mounts, limits=limits, state=self.state
+        )
 
 
 @dataclass(frozen=True)
@@ -65,7 +74,9 @@ class BubblewrapProvider:
         if self.rootfs is not None:
             check_rootfs(self.rootfs)
 
-    def prepare(self, environment: Path, *, workdir: str, docker_image: str | None = None) -> BubblewrapImage:
+    def prepare(
+        self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History | None = None
+    ) -> BubblewrapImage:
         """See `Provider.prepare`; an image is not pulled: unpacked, it is the `rootfs`."""
         if docker_image and self.rootfs is None:
             raise SandboxError(
@@ -73,7 +84,7 @@ class BubblewrapProvider:
                 "unpack it and give the folder as sandbox.rootfs",
             )
         return BubblewrapImage(
-            prepare_image(environment, self.state, workdir=workdir, rootfs=self.rootfs),
+            prepare_image(environment, self.state, workdir=workdir, rootfs=self.rootfs, history=history),
             prepare_toolchain(self.state, below_folder_root=self.rootfs is not None),
             self.state,
         )

@@ -28,6 +28,8 @@ SCRATCH = (("/dev/shm", "1777"), ("/tmp", "1777"), ("/var/tmp", "1777"), (HOME, 
 READ_ONLY_IN_PROC = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi")
 HIDDEN_IN_PROC = ("kcore", "keys", "key-users", "kmsg", "timer_list", "sched_debug", "latency_stats", "kallsyms")
 PROGRAM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+HOST_FOLDERS = ("/usr", *(f"/{name}" for name in PROGRAM_FOLDERS))
+"""Where the host's own programs are, when they are the root."""
 REPLACED_IN_IMAGE = ("passwd", "group", "hosts", "resolv.conf")
 
 

@@ -24,9 +24,9 @@ from lego_rl.sandbox.git.search import Found, Place, below, search, search_root,
 from lego_rl.sandbox.git.shipped import Shipped
 from lego_rl.sandbox.git.sources import Source, Sources
 from lego_rl.sandbox.git.write import WorkTree, write_repository
+from lego_rl.sandbox.seal_request import KERNEL_FOLDERS
 from lego_rl.tasks.history import History
 
-KERNEL_FOLDERS = frozenset({"/proc", "/sys", "/dev"})
 OPAQUE = "user.overlay.opaque"
 """Hides what a lower layer has in the folder (the kernel's Documentation/filesystems/overlayfs.rst)."""
 
@@ -57,7 +57,7 @@ class FileSystem:
         """Repositories and strays in the work tree, and in the image around it."""
         found = search(self.parts, self.sources)
         if self.rootfs is not None:
-            skipped = KERNEL_FOLDERS | {self.workdir}
+            skipped = frozenset(KERNEL_FOLDERS) | {self.workdir}
             found.include(search_root(Source(self.rootfs, "/"), self.sources, skipped))
         return found
 
@@ -78,8 +78,8 @@ def build_layers(files: FileSystem, history: History, agent: Path, grading: Path
     Args:
         files: The task; bare repositories are taken out of its pristine tree.
         history: What the task asks for.
-        agent: A folder to fill with the git directories of the agent phase, at their absolute paths inside.
-        grading: The same for grading, where the task wants other ones.
+        agent: A folder to make, with the git directories of the agent phase at their absolute paths inside.
+        grading: The same for grading; it is made where the task wants other ones.
 
     Raises:
         TaskError: A repository cannot be sealed, or a file holds git objects that no commit has as a file.
@@ -91,6 +91,9 @@ def build_layers(files: FileSystem, history: History, agent: Path, grading: Path
             f"there is no git repository at {files.workdir}, and the task names its base_commit",
             "ship the repository with its .git, or remove [metadata] base_commit",
         )
+    agent.mkdir()
+    if history.grading != "same":
+        grading.mkdir()
     return _Builder(files, history, agent, grading).build(found)
 
 
@@ -147,9 +150,22 @@ class _Builder:
                 return
             if self.history.agent == "single-commit" and base is not None:
                 reach = single_commit(store, base)
+            self._check_withheld(place, reach)
             target = self._replacing(self.agent, place.inside)
             write_repository(target, store, reach, work_tree=work_tree)
             self.repositories.append(_described(place, target, reach))
+
+    def _check_withheld(self, place: Place, reach: Reach | None) -> None:
+        """What no history may give away is in none, unless the base commit itself has it."""
+        if reach is None:
+            return
+        past = {name.decode() for name in reach.objects.difference(name for _, name in reach.tree.values())}
+        for prefix, what in self.history.withheld:
+            if prefix in past or (len(prefix) < 40 and any(name.startswith(prefix) for name in past)):
+                raise TaskError(
+                    f"the history of {place.entry} holds {what}, which the agent must not see",
+                    'set [metadata] history = "single-commit"',
+                )
 
     def _base(self, place: Place, shipped: Shipped, store: DiskObjectStore) -> bytes | None:
         """The commit that the agent starts from: the task's, or what the repository around it names, or ``HEAD``."""

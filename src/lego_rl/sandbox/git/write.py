@@ -17,6 +17,7 @@ from dulwich.objects import ObjectID
 from dulwich.pack import PackData, generate_unpacked_objects, write_pack_data, write_pack_index_v2
 
 from lego_rl.sandbox.git.reachable import GITLINK, Reach
+from lego_rl.tasks.withheld import blob_id
 
 BRANCH = "refs/heads/main"
 CONFIG = """\
@@ -138,8 +139,3 @@ class WorkTree:
         if full.is_symlink():
             return blob_id(os.fsencode(full.readlink()))
         return blob_id(full.read_bytes()) if full.is_file() else None
-
-
-def blob_id(content: bytes) -> str:
-    """The id that git gives this content (gitformat-loose-object: a header and the content, hashed)."""
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

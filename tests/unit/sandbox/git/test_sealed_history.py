@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from git_tools import commit, git, init, objects_in, reachable_from
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from git_tools import commit, git, init, objects_in, reachable_from
 from lego_rl.errors import TaskError
 from lego_rl.sandbox.git.layers import FileSystem, build_layers
 from lego_rl.sandbox.git.manifest import HistorySeal
@@ -51,8 +51,6 @@ def seal(repo: Path, history: History | None = None, rootfs: Path | None = None)
     root = repo.parent / f"sealed-of-{repo.name}"
     shutil.rmtree(root, ignore_errors=True)
     shutil.copytree(repo, root / "pristine", symlinks=True, ignore=shutil.ignore_patterns(".git"))
-    for name in ("agent", "grading"):
-        (root / name).mkdir()
     files = FileSystem(root / "pristine", "/app", [Source(repo, "/app")], rootfs)
     return Sealed(root, build_layers(files, history or History(), root / "agent", root / "grading"))
 

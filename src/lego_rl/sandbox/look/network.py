@@ -1,0 +1,157 @@
+"""What the sandbox can reach, tried from inside.
+
+Without routes every attempt fails at once. With an interface that only a policy keeps from reaching anything, as in a
+pod, the attempts wait for one deadline together; whatever answers by then, a refusal among it, is a hole.
+
+Fields: ``interface:NAME`` that may exist, ``address:HOST PORT`` that must not answer, ``name:NAME`` that must not
+resolve.
+"""
+
+# pathlib would be most of the run time.
+# ruff: noqa: PTH123
+
+import _thread
+import errno
+import os
+import select
+import socket
+import time
+
+SECONDS = 1.0
+"""How long an answer is waited for. A cluster's own services answer within milliseconds."""
+SETTLED = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPERM, errno.EACCES,
+           errno.ETIMEDOUT, errno.ENETDOWN)  # fmt: skip
+"""Errors of an attempt that nothing answered."""
+FORBIDDEN_FAMILIES = {"vsock": 40, "packet": 17}
+"""They reach past a network namespace: vsock the host of a virtual machine, packet what is on the wire."""
+CLUSTER_VARIABLE = "KUBERNETES_"
+KEYS = (
+    "/var/run/secrets/kubernetes.io/serviceaccount/token",
+    "/run/secrets/kubernetes.io/serviceaccount/token",
+    "/var/run/docker.sock",
+    "/run/docker.sock",
+    "/run/containerd/containerd.sock",
+    "/run/podman/podman.sock",
+)
+"""Files that open an API to whoever can reach it."""
+QUERY = b"\x1e\x90\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x07example\x03com\x00\x00\x01\x00\x01"
+"""A question for the address of example.com (RFC 1035, 4.1)."""
+
+
+def holes(fields: "list[str]") -> "list[str]":
+    """Interfaces, routes, services that answer, and keys to services."""
+    allowed = {"lo", *values(fields, "interface")}
+    deadline = time.monotonic() + SECONDS
+    resolved: list[str] = []
+    waiting = [lookup(name, resolved) for name in values(fields, "name")]
+    found = [f"interface {name} exists" for _, name in socket.if_nameindex() if name not in allowed]
+    found += [f"a route by {name} exists" for name in sorted(route_interfaces() - allowed)]
+    found += answers(attempts(fields), deadline)
+    found += [f"the socket {name} of another namespace can be seen" for name in abstract_sockets()]
+    found += [f"{name} sockets can be made" for name, number in FORBIDDEN_FAMILIES.items() if can_make(number)]
+    found += [f"the variable {name} is set" for name in os.environ if name.startswith(CLUSTER_VARIABLE)]
+    found += [f"{path} is visible" for path in KEYS if os.path.lexists(path)]
+    for lock in waiting:
+        lock.acquire(timeout=max(0.0, deadline - time.monotonic()))
+    return found + resolved
+
+
+def values(fields: "list[str]", kind: str) -> "list[str]":
+    """The values of the fields of a kind."""
+    return [field[len(kind) + 1 :] for field in fields if field.startswith(f"{kind}:")]
+
+
+def lookup(name: str, resolved: "list[str]") -> "_thread.LockType":
+    """Look a name up in a thread of its own, which may hang for longer than anyone waits; its lock opens at the end."""
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def work() -> None:
+        try:
+            address = socket.getaddrinfo(name.encode(), 80, type=socket.SOCK_STREAM)[0][4][0]
+            resolved.append(f"the name {name} resolves to {address}")
+        except OSError:
+            pass
+        finally:
+            done.release()
+
+    _thread.start_new_thread(work, ())
+    return done
+
+
+def route_interfaces() -> "set[str]":
+    """Interfaces that have a route; routes of IPv6 that only refuse are on ``lo``."""
+    found = set()
+    with open("/proc/net/route") as stream:
+        found |= {line.split()[0] for line in stream.read().splitlines()[1:]}
+    if os.path.exists("/proc/net/ipv6_route"):  # noqa: PTH110
+        with open("/proc/net/ipv6_route") as stream:
+            found |= {line.split()[-1] for line in stream.read().splitlines()}
+    return found
+
+
+def attempts(fields: "list[str]") -> "list[tuple[str, socket.socket, bool]]":
+    """Connections that are under way: what to, the socket, and whether a refusal would be our own loopback's."""
+    targets = [(text.split(" ")[0], int(text.split(" ")[1]), socket.SOCK_STREAM) for text in values(fields, "address")]
+    targets += [(server, 53, socket.SOCK_DGRAM) for server in name_servers()]
+    found = []
+    for host, port, kind in targets:
+        client = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, kind)
+        client.setblocking(False)
+        if client.connect_ex((host, port)) not in SETTLED:
+            if kind == socket.SOCK_DGRAM:
+                try:
+                    client.send(QUERY)
+                except OSError:
+                    continue
+            found.append((f"{host} port {port}", client, host.startswith("127.") or host == "::1"))
+    return found
+
+
+def name_servers() -> "list[str]":
+    """The servers that names are asked of."""
+    try:
+        with open("/etc/resolv.conf") as stream:
+            words = [line.split() for line in stream.read().splitlines()]
+    except OSError:
+        return []
+    return [line[1].partition("%")[0] for line in words if len(line) > 1 and line[0] == "nameserver"]
+
+
+def answers(waiting: "list[tuple[str, socket.socket, bool]]", deadline: float) -> "list[str]":
+    """Which attempts are answered before the deadline."""
+    found = []
+    poll = select.poll()
+    pending = {}
+    for name, client, own in waiting:
+        wanted = select.POLLIN if client.type == socket.SOCK_DGRAM else select.POLLOUT
+        poll.register(client, wanted)
+        pending[client.fileno()] = (name, client, own)
+    while pending and (left := deadline - time.monotonic()) > 0:
+        for descriptor, _ in poll.poll(left * 1000):
+            poll.unregister(descriptor)
+            name, client, own = pending.pop(descriptor)
+            error = client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if error == 0:
+                found.append(f"{name} answers")
+            elif error not in SETTLED and not own:
+                found.append(f"{name} answers ({os.strerror(error)})")
+    return found
+
+
+def abstract_sockets() -> "list[str]":
+    """Sockets with an abstract name: nothing ran here yet that could have made one."""
+    with open("/proc/net/unix") as stream:
+        lines = [line.split(None, 7) for line in stream.read().splitlines()[1:]]
+    return [line[7] for line in lines if len(line) > 7 and line[7].startswith("@")]
+
+
+def can_make(family: int) -> bool:
+    """Whether a socket of an address family can be made."""
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        try:
+            socket.socket(family, kind).close()
+        except OSError:
+            continue
+        return True
+    return False
