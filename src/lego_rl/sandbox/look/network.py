@@ -34,6 +34,7 @@ KEYS = (
     "/run/podman/podman.sock",
 )
 """Files that open an API to whoever can reach it."""
+NAME_PORT = 53
 QUERY = b"\x1e\x90\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x07example\x03com\x00\x00\x01\x00\x01"
 """A question for the address of example.com (RFC 1035, 4.1)."""
 
@@ -90,22 +91,41 @@ def route_interfaces() -> "set[str]":
     return found
 
 
-def attempts(fields: "list[str]") -> "list[tuple[str, socket.socket, bool]]":
-    """Connections that are under way: what to, the socket, and whether a refusal would be our own loopback's."""
-    targets = [(text.split(" ")[0], int(text.split(" ")[1]), socket.SOCK_STREAM) for text in values(fields, "address")]
-    targets += [(server, 53, socket.SOCK_DGRAM) for server in name_servers()]
-    found = []
-    for host, port, kind in targets:
-        client = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, kind)
-        client.setblocking(False)
-        if client.connect_ex((host, port)) not in SETTLED:
-            if kind == socket.SOCK_DGRAM:
-                try:
-                    client.send(QUERY)
-                except OSError:
-                    continue
-            found.append((f"{host} port {port}", client, host.startswith("127.") or host == "::1"))
-    return found
+class Attempt:
+    """One attempt to be answered: a connection, or a question to a name server.
+
+    ``verdict`` is an error number, 0 for an answer, or ``None`` as long as nothing has come back.
+    """
+
+    def __init__(self, host: str, port: int, kind: int) -> None:
+        self.target = f"{host} port {port}"
+        self.own = host.startswith("127.") or host == "::1"
+        self.wanted = select.POLLIN if kind == socket.SOCK_DGRAM else select.POLLOUT
+        self.client = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, kind)
+        self.client.setblocking(False)
+        result = self.client.connect_ex((host, port))
+        if result == 0 and kind == socket.SOCK_DGRAM:
+            try:
+                self.client.send(QUERY)
+            except OSError as error:
+                result = error.errno or errno.EIO
+        waits = result == errno.EINPROGRESS or (result == 0 and kind == socket.SOCK_DGRAM)
+        self.verdict = None if waits else result
+
+    def hole(self) -> "str | None":
+        """What it shows; a port of the sandbox's own loopback that is closed shows nothing."""
+        if self.verdict == 0:
+            return f"{self.target} answers"
+        if self.verdict is None or self.verdict in SETTLED or self.own:
+            return None
+        return f"{self.target} answers ({os.strerror(self.verdict)})"
+
+
+def attempts(fields: "list[str]") -> "list[Attempt]":
+    """Everything that is tried, under way."""
+    targets = [text.split(" ") for text in values(fields, "address")]
+    found = [Attempt(host, int(port), socket.SOCK_STREAM) for host, port in targets]
+    return found + [Attempt(server, NAME_PORT, socket.SOCK_DGRAM) for server in name_servers()]
 
 
 def name_servers() -> "list[str]":
@@ -118,25 +138,20 @@ def name_servers() -> "list[str]":
     return [line[1].partition("%")[0] for line in words if len(line) > 1 and line[0] == "nameserver"]
 
 
-def answers(waiting: "list[tuple[str, socket.socket, bool]]", deadline: float) -> "list[str]":
-    """Which attempts are answered before the deadline."""
-    found = []
+def answers(tried: "list[Attempt]", deadline: float) -> "list[str]":
+    """What the attempts show by the deadline; they are over then."""
     poll = select.poll()
-    pending = {}
-    for name, client, own in waiting:
-        wanted = select.POLLIN if client.type == socket.SOCK_DGRAM else select.POLLOUT
-        poll.register(client, wanted)
-        pending[client.fileno()] = (name, client, own)
+    pending = {attempt.client.fileno(): attempt for attempt in tried if attempt.verdict is None}
+    for descriptor, attempt in pending.items():
+        poll.register(descriptor, attempt.wanted)
     while pending and (left := deadline - time.monotonic()) > 0:
         for descriptor, _ in poll.poll(left * 1000):
             poll.unregister(descriptor)
-            name, client, own = pending.pop(descriptor)
-            error = client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            if error == 0:
-                found.append(f"{name} answers")
-            elif error not in SETTLED and not own:
-                found.append(f"{name} answers ({os.strerror(error)})")
-    return found
+            attempt = pending.pop(descriptor)
+            attempt.verdict = attempt.client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    for attempt in tried:
+        attempt.client.close()
+    return [hole for attempt in tried if (hole := attempt.hole()) is not None]
 
 
 def abstract_sockets() -> "list[str]":

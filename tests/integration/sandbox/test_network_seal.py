@@ -1,0 +1,58 @@
+"""The seal's look at the network: what it finds where one defence is missing, and that it finds nothing otherwise."""
+
+import asyncio
+import os
+import socket
+
+import pytest
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox.bubblewrap import launch, layout
+from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
+from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
+from lego_rl.sandbox.look import network
+from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.seal import verify_seal
+from lego_rl.sandbox.seal_request import SealRequest
+
+
+async def test_a_sealed_sandbox_waits_for_nobody(box: BubblewrapSandbox) -> None:
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    assert await box.holes(SealRequest()) == []
+    assert loop.time() - started < network.SECONDS, "no attempt is left to wait for"
+
+
+async def test_the_network_of_the_host_is_found(image: BubblewrapImage, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = tuple(part for part in layout.NAMESPACES if part != "--unshare-net")
+    monkeypatch.setattr(layout, "NAMESPACES", kept)
+    abstract = f"lego-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as unix, socket.create_server(("127.0.0.1", 0)) as server:
+        unix.bind(f"\0{abstract}")
+        here = server.getsockname()
+        monkeypatch.setattr("lego_rl.sandbox.seal_request.METADATA_ADDRESSES", (here,))
+        box = await image.start(Phase.AGENT)
+        try:
+            with pytest.raises(SandboxError) as caught:
+                await verify_seal(box, None)
+        finally:
+            await box.close()
+    assert f"127.0.0.1 port {here[1]} answers" in caught.value.problem
+    assert f"the socket @{abstract} of another namespace can be seen" in caught.value.problem
+    names = [name for _, name in socket.if_nameindex() if name != "lo"]
+    assert all(f"interface {name} exists" in caught.value.problem for name in names)
+
+
+async def test_sockets_that_pass_a_namespace_are_found(image: BubblewrapImage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the filter; whether the kernel has vsock decides what there is to find."""
+    empty = os.memfd_create("no filter")
+    # One instruction that allows everything (linux/filter.h: BPF_RET with SECCOMP_RET_ALLOW).
+    os.pwrite(empty, b"\x06\x00\x00\x00\x00\x00\xff\x7f", 0)
+    monkeypatch.setattr(launch, "filter_descriptor", lambda: os.dup(empty))
+    box = await image.start(Phase.AGENT)
+    try:
+        holes = await box.holes(SealRequest())
+    finally:
+        await box.close()
+        os.close(empty)
+    assert ("vsock sockets can be made" in holes) == network.can_make(40)
