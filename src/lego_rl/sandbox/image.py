@@ -11,6 +11,7 @@ import posixpath
 import shutil
 import stat
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,9 @@ LAYOUT = "2"
 """Changes when the copy of an unchanged source would change."""
 TREE, AGENT, GRADING, SEAL = "tree", "agent", "grading", "history.json"
 """What a prepared folder holds: the pristine tree, the git directories of either phase, what the agent's are."""
+
+_BUILDING = [threading.Lock() for _ in range(32)]
+"""One of them is held while a folder is prepared, so that one thread prepares it and the others wait."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +132,10 @@ def _prepared(environment: Path, recipe: Recipe, rootfs: Path | None, state: Sta
             digest.update(os.fsencode(path))
             digest.update(f" {status.st_mode} {status.st_size} {status.st_mtime_ns} {status.st_ino}\n".encode())
     folder = state.pristine / digest.hexdigest()[:24]
-    if not folder.is_dir():
-        _build(folder, sources, recipe.workdir, rootfs, history)
+    # The trials of a group start at once, and a long history takes a while.
+    with _BUILDING[digest.digest()[0] % len(_BUILDING)]:
+        if not folder.is_dir():
+            _build(folder, sources, recipe.workdir, rootfs, history)
     return folder
 
 

@@ -7,11 +7,13 @@ import shutil
 import subprocess
 import sys
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sandbox_tools import FIXED, shell
 
+from git_tools import commit, git, init
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
 from lego_rl.sandbox.grading import grade
@@ -80,3 +82,38 @@ async def test_agent_phase_and_grading(task: Task, rootfs: Path, state: State) -
     assert not (rootfs / "usr" / "mine").exists()
     verdict = await grade(task, patch, image)
     assert verdict.reward == 1, verdict.log
+
+
+async def test_repositories_of_the_image_are_sealed_too(task: Task, rootfs: Path, state: State, tmp_path: Path) -> None:
+    root = tmp_path / "image"
+    shutil.copytree(rootfs, root, symlinks=True)
+    tool = init(root / "opt" / "tool")
+    past = commit(tool, {"x": "1\n"}, "past")
+    git(tool, "checkout", "-q", "-b", "later")
+    commit(tool, {"x": "2\n"}, "future")
+    git(tool, "bundle", "create", "-q", str(root / "opt" / "all.bundle"), "--all")
+    git(tool, "checkout", "-q", "--detach", past)
+    (root / "opt" / "tool").chmod(0o700)
+    give_away(root)
+    image = BubblewrapProvider(state, root).prepare(task.path / "environment", workdir="/app")
+    for phase in Phase:
+        box = await image.start(phase)
+        try:
+            assert await box.holes(SealRequest(("/tests",), image.history)) == []
+            found = await shell(box, "ls -A /opt/tool /opt/tool/.git/refs/heads; ls -d /opt/*")
+            names = found.stdout.split()
+            assert (found.stderr, names[:2]) == ("", ["/opt/tool:", ".git"])
+            assert "later" not in names
+            assert "/opt/all.bundle" not in names
+            assert "/opt/tool" in names
+        finally:
+            await box.close()
+    assert oct((root / "opt" / "tool").stat().st_mode)[-3:] == "700"
+    bare = replace(image, image=replace(image.image, git_layers={}))
+    box = await bare.start(Phase.AGENT)
+    try:
+        holes = await box.holes(SealRequest(("/tests",), image.history))
+    finally:
+        await box.close()
+    assert any(hole.startswith("/opt/all.bundle holds git objects") for hole in holes)
+    assert any(hole.startswith("/opt/tool/.git/") and hole.endswith("must not be there") for hole in holes)

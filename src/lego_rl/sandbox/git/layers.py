@@ -10,7 +10,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +19,15 @@ from dulwich.objects import ObjectID
 
 from lego_rl.errors import TaskError
 from lego_rl.sandbox.git.manifest import HistorySeal, SealedRepository, ids_digest, sealed_files
-from lego_rl.sandbox.git.reachable import GITLINK, Reach, damage_of, past_tags, reach_of, single_commit
+from lego_rl.sandbox.git.reachable import (
+    GITLINK,
+    Reach,
+    commit_everything,
+    damage_of,
+    past_tags,
+    reach_of,
+    single_commit,
+)
 from lego_rl.sandbox.git.search import Found, Place, below, search, search_root, work_tree_of
 from lego_rl.sandbox.git.shipped import Shipped
 from lego_rl.sandbox.git.sources import Source, Sources
@@ -116,6 +124,9 @@ class _Builder:
             self._seal(place)
             if place.bare and self.files.in_work_tree(place.inside):
                 shutil.rmtree(self.files.host(place.inside))
+        main = posixpath.join(self.files.workdir, ".git")
+        if self.history.agent == "single-commit" and main not in found.places:
+            self._make(main)
         for inside, path in found.broken.items():
             self._hide(inside)
             if self.history.grading == "full" and self.files.in_work_tree(inside):
@@ -153,7 +164,7 @@ class _Builder:
             self._check_withheld(place, reach)
             target = self._replacing(self.agent, place.inside)
             write_repository(target, store, reach, work_tree=work_tree)
-            self.repositories.append(_described(place, target, reach))
+            self.repositories.append(_described(place.inside, target, reach))
 
     def _check_withheld(self, place: Place, reach: Reach | None) -> None:
         """What no history may give away is in none, unless the base commit itself has it."""
@@ -166,6 +177,14 @@ class _Builder:
                     f"the history of {place.entry} holds {what}, which the agent must not see",
                     'set [metadata] history = "single-commit"',
                 )
+
+    def _make(self, inside: str) -> None:
+        """A repository for a work tree that has none, of one commit that has everything."""
+        tree, target = self.files.pristine, self._replacing(self.agent, inside)
+        with _scratch() as scratch, closing(DiskObjectStore.init(scratch / "objects")) as store:
+            reach = commit_everything(store, tree)
+            write_repository(target, store, reach, work_tree=tree)
+        self.repositories.append(_described(inside, target, reach))
 
     def _base(self, place: Place, shipped: Shipped, store: DiskObjectStore) -> bytes | None:
         """The commit that the agent starts from: the task's, or what the repository around it names, or ``HEAD``."""
@@ -224,15 +243,20 @@ class _Builder:
 
 
 @contextmanager
+def _scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="lego-objects-") as folder:
+        yield Path(folder)
+
+
+@contextmanager
 def _opened(shipped: Shipped) -> Iterator[tuple[Shipped, DiskObjectStore]]:
-    with tempfile.TemporaryDirectory(prefix="lego-objects-") as scratch, shipped.objects(Path(scratch)) as store:
+    with _scratch() as scratch, shipped.objects(scratch) as store:
         yield shipped, store
 
 
-def _described(place: Place, target: Path, reach: Reach | None) -> SealedRepository:
+def _described(inside: str, target: Path, reach: Reach | None) -> SealedRepository:
     objects: set[ObjectID] = set() if reach is None else reach.objects
-    tracked = {name.decode() for mode, name in reach.tree.values() if mode != GITLINK} if reach else set()
-    return SealedRepository(place.inside, len(objects), ids_digest(objects), sealed_files(target), frozenset(tracked))
+    return SealedRepository(inside, len(objects), ids_digest(objects), sealed_files(target))
 
 
 def copy_as_it_is(entry: Path, target: Path) -> None:

@@ -40,14 +40,12 @@ class SealedRepository:
         objects: How many objects it has.
         digest: `ids_digest` of them.
         files: Every file in the git directory.
-        tracked: Ids of the files of its base commit.
     """
 
     git_dir: str
     objects: int
     digest: str
     files: tuple[SealedFile, ...]
-    tracked: frozenset[str]
 
 
 @dataclass(frozen=True)

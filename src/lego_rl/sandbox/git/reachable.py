@@ -4,6 +4,8 @@ Invariant: the walk follows what the objects themselves say, parents and trees, 
 object that is missing on the way is an error, never a gap; only the parents of a shallow commit are not there.
 """
 
+import os
+import stat
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
@@ -12,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dulwich.errors import ApplyDeltaError, ChecksumMismatch, FileFormatException, WrongObjectException
+from dulwich.index import commit_tree
 from dulwich.object_store import DiskObjectStore
-from dulwich.objects import Commit, ObjectID, Tag, Tree
+from dulwich.objects import Blob, Commit, ObjectID, Tag, Tree
 from dulwich.pack import PackFileDisappeared, UnresolvedDeltas
 
 from lego_rl.errors import TaskError
@@ -23,6 +26,8 @@ MAX_FILES = 1_000_000
 """Most files of a work tree: a few small trees can nest each other into more than a disk holds."""
 SINGLE_MESSAGE = b"Base commit\n"
 SINGLE_AUTHOR = b"task <task@localhost>"
+MADE_TIME = 946684800
+"""Of a commit where none was shipped: the year 2000, so that the same files give the same id."""
 DAMAGE = (
     ApplyDeltaError, ChecksumMismatch, FileFormatException, PackFileDisappeared, UnresolvedDeltas, WrongObjectException,
     zlib.error, struct.error, AssertionError, AttributeError, EOFError, IndexError, KeyError, OverflowError, TypeError,
@@ -91,16 +96,36 @@ def reach_of(store: DiskObjectStore, base: bytes, shallow: frozenset[bytes]) -> 
 def single_commit(store: DiskObjectStore, base: bytes) -> Reach:
     """The tree of a commit under a new commit without parents, which is added to the store."""
     original = commit_at(store, base)
+    return _single(store, original.tree, original.commit_time)
+
+
+def commit_everything(store: DiskObjectStore, folder: Path) -> Reach:
+    """Everything in a folder under one commit without parents; all of it is added to the store."""
+    entries = []
+    for path in sorted(folder.rglob("*")):
+        name, status = os.fsencode(path.relative_to(folder)), path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            blob, mode = Blob.from_string(os.fsencode(path.readlink())), 0o120000
+        elif stat.S_ISREG(status.st_mode):
+            blob, mode = Blob.from_string(path.read_bytes()), 0o100755 if status.st_mode & stat.S_IXUSR else 0o100644
+        else:
+            continue
+        store.add_object(blob)
+        entries.append((name, blob.id, mode))
+    return _single(store, commit_tree(store, entries), MADE_TIME)
+
+
+def _single(store: DiskObjectStore, tree: ObjectID, time: int) -> Reach:
     commit = Commit()
-    commit.tree = original.tree
+    commit.tree = tree
     commit.author = commit.committer = SINGLE_AUTHOR
-    commit.author_time = commit.commit_time = original.commit_time
+    commit.author_time = commit.commit_time = time
     commit.author_timezone = commit.commit_timezone = 0
     commit.message = SINGLE_MESSAGE
     store.add_object(commit)
     objects: set[ObjectID] = set()
-    _add_tree(store, commit.tree, objects)
-    return Reach(commit.id, {*objects, commit.id}, {commit.id}, _files(store, commit.tree))
+    _add_tree(store, tree, objects)
+    return Reach(commit.id, {*objects, commit.id}, {commit.id}, _files(store, tree))
 
 
 def past_tags(store: DiskObjectStore, reach: Reach, tags: Mapping[bytes, bytes]) -> dict[bytes, list[ObjectID]]:

@@ -124,7 +124,7 @@ def holds_objects(path: str) -> bool:
 
 def differences(expected: Repository) -> "list[str]":
     """How a git directory differs from what the host expects, its objects counted and digested."""
-    top, found, present = expected.git_dir, [], set()
+    top, found, present, regular = expected.git_dir, [], set(), []
     folders = [""]
     while folders:
         below = folders.pop()
@@ -136,10 +136,13 @@ def differences(expected: Repository) -> "list[str]":
             present.add(name)
             if name not in expected.files:
                 found.append(f"{entry.path} must not be there")
-            elif entry.is_symlink() or not same(entry.path, *expected.files[name]):
+                continue
+            if entry.is_file(follow_symlinks=False):
+                regular.append(name)
+            if name not in regular or not same(entry.path, *expected.files[name]):
                 found.append(f"{entry.path} is not what was sealed")
     found += [f"{top}/{name} is missing" for name in sorted(set(expected.files) - present)]
-    ids, packed = object_ids(top, present)
+    ids, packed = object_ids(top, regular)
     told = f"{len(ids) // 20} {sha256(ids).hexdigest()}"
     if told != expected.objects:
         found.append(f"{top} has {len(ids) // 20} objects, not the {expected.objects.split(' ')[0]} of its base commit")
@@ -158,7 +161,7 @@ def same(path: str, size: int, digest: str) -> bool:
         return str(sha256(stream.read()).hexdigest()) == digest
 
 
-def object_ids(git_dir: str, names: "set[str]") -> "tuple[bytes, int]":
+def object_ids(git_dir: str, names: "list[str]") -> "tuple[bytes, int]":
     """The ids that the indices of packs have, sorted, 20 bytes each, and how many objects the packs say they have."""
     ids, packed = [], 0
     for name in names:

@@ -193,6 +193,22 @@ def test_a_single_commit(repo: Path) -> None:
     assert git(sealed.work_tree(), "status", "--porcelain") == ""
 
 
+def test_a_single_commit_of_a_work_tree_without_a_repository(tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub" / "a b.py").write_text("a\n")
+    (folder / "run").write_text("r\n")
+    (folder / "run").chmod(0o755)
+    (folder / "link").symlink_to("nowhere")
+    sealed = seal(folder, History(agent="single-commit"))
+    tree = sealed.work_tree()
+    assert git(tree, "status", "--porcelain") == ""
+    assert git(tree, "ls-files").splitlines() == ["link", "run", "sub/a b.py"]
+    assert git(tree, "rev-list", "--all", "--count") == "1"
+    assert objects_in(tree / ".git") == reachable_from(tree / ".git", "HEAD")
+    assert sealed.seal.repositories == seal(folder, History(agent="single-commit")).seal.repositories
+
+
 def test_no_history(repo: Path) -> None:
     sealed = seal(repo, History(agent="none"))
     assert sealed.seal == HistorySeal()
