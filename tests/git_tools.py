@@ -21,9 +21,8 @@ def git(folder: Path, *arguments: str, stdin: str = "") -> str:
         "GIT_COMMITTER_DATE": DATE,
         "GIT_ALLOW_PROTOCOL": "file",
     }
-    done = subprocess.run(
-        ["git", *arguments], cwd=folder, env=environment, input=stdin, capture_output=True, text=True, check=False
-    )
+    argv = ["git", "-c", "safe.directory=*", *arguments]
+    done = subprocess.run(argv, cwd=folder, env=environment, input=stdin, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"git {' '.join(arguments)}: {done.stderr}"
     return done.stdout.removesuffix("\n")
 

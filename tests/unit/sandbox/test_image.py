@@ -1,15 +1,24 @@
 """From a task's environment folder to a pristine tree."""
 
 import os
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from git_tools import git, init
 from lego_rl.errors import LegoError, SandboxError, TaskError
 from lego_rl.sandbox.dockerfile import read_dockerfile
+from lego_rl.sandbox.git.layers import build_layers
+from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.image import prepare_image
 from lego_rl.sandbox.mounts import read_only
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
+from lego_rl.tasks.history import History
 
 
 @pytest.mark.parametrize("line", ["RUN pip install $X", "COPY a b c", "COPY --from=x a b", "ADD a b", "USER me", "ENV"])
@@ -108,3 +117,44 @@ def test_bad_mount_targets(tmp_path: Path, target: str) -> None:
 def test_a_mount_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(SandboxError, match="does not exist"):
         read_only({"/opt/harness": str(tmp_path / "absent")})
+
+
+def test_trials_of_a_group_prepare_their_image_once(
+    environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builds = []
+
+    def slow_build(*arguments: Any) -> HistorySeal:
+        builds.append(arguments)
+        time.sleep(0.1)
+        return build_layers(*arguments)
+
+    monkeypatch.setattr("lego_rl.sandbox.image.build_layers", slow_build)
+    state = State(tmp_path / "state")
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(prepare_image, environment, state, workdir="/app") for _ in range(4)]
+        assert len({str(each.result().pristine) for each in waiting}) == 1
+    assert len(builds) == 1
+
+
+def test_another_wish_for_the_history_is_another_image(environment: Path, tmp_path: Path) -> None:
+    state = State(tmp_path / "state")
+    first = prepare_image(environment, state, workdir="/app", history=History(agent="none"))
+    second = prepare_image(environment, state, workdir="/app", history=History(agent="single-commit"))
+    assert first.history.repositories == ()
+    assert [one.git_dir for one in second.history.repositories] == ["/app/.git"]
+    assert first.git_of_work_tree(Phase.AGENT) is None
+    assert second.git_of_work_tree(Phase.AGENT) == second.git_of_work_tree(Phase.GRADING)
+
+
+def test_a_git_directory_that_is_copied_by_itself(environment: Path, tmp_path: Path) -> None:
+    (environment / "Dockerfile").write_text("WORKDIR /app\nCOPY repo/a.py /app/\nCOPY repo/.git /app/.git\n")
+    shutil.rmtree(environment / "repo" / ".git")
+    git(init(environment / "repo"), "add", "a.py")
+    git(environment / "repo", "commit", "-q", "-m", "one")
+    git(environment / "repo", "tag", "secret")
+    image = prepare_image(environment, State(tmp_path / "state"), workdir="/app")
+    assert [path.name for path in image.pristine.iterdir()] == ["a.py"]
+    layer = image.git_of_work_tree(Phase.AGENT)
+    assert layer is not None
+    assert git(layer / ".git", "for-each-ref", "--format=%(refname)") == "refs/heads/main"

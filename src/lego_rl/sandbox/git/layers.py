@@ -124,6 +124,7 @@ class _Builder:
             self._seal(place)
             if place.bare and self.files.in_work_tree(place.inside):
                 shutil.rmtree(self.files.host(place.inside))
+                self.files.pristine.mkdir(exist_ok=True)  # It may have been the work tree itself.
         main = posixpath.join(self.files.workdir, ".git")
         if self.history.agent == "single-commit" and main not in found.places:
             self._make(main)

@@ -30,8 +30,8 @@ MADE_TIME = 946684800
 """Of a commit where none was shipped: the year 2000, so that the same files give the same id."""
 DAMAGE = (
     ApplyDeltaError, ChecksumMismatch, FileFormatException, PackFileDisappeared, UnresolvedDeltas, WrongObjectException,
-    zlib.error, struct.error, AssertionError, AttributeError, EOFError, IndexError, KeyError, OverflowError, TypeError,
-    ValueError,
+    zlib.error, struct.error, AssertionError, AttributeError, BufferError, EOFError, IndexError, KeyError,
+    OverflowError, TypeError, ValueError,
 )  # fmt: skip
 """What reading a damaged repository raises: the library checks much of what it reads by assertion."""
 

@@ -6,7 +6,7 @@ is executed, and no file outside of the task's own folders is read, whatever lin
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,7 +93,8 @@ class Shipped:
         try:
             yield store
         finally:
-            store.close()
+            with suppress(BufferError):  # The traceback of an error may still look into a pack.
+                store.close()
 
     def _object_folders(self) -> list[Path]:
         """Its object folder and those of its alternates, as far as they are the task's."""

@@ -1,8 +1,9 @@
 """A sealed repository has what its base commit reaches, by git's own count, and nothing else."""
 
+import gc
 import hashlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -464,7 +465,7 @@ def test_repositories_of_an_image(repo: Path, tmp_path: Path) -> None:
     assert git(tool, "tag") == "secret", "the image itself stays as it is"
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     edges=st.lists(st.lists(st.integers(0, 30), max_size=3), min_size=1, max_size=9),
     base=st.integers(0, 8),
@@ -487,3 +488,71 @@ def test_any_history(tmp_path_factory: pytest.TempPathFactory, edges: list[list[
     git_dir = seal(folder).agent / ".git"
     assert objects_in(git_dir) == reachable_from(folder / ".git", "HEAD")
     assert git(git_dir, "rev-list", "HEAD") == git(folder, "rev-list", "HEAD")
+
+
+def test_a_work_tree_that_is_a_bare_repository(repo: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", "--bare", "repo", "only")
+    git(tmp_path / "only", "symbolic-ref", "HEAD", "refs/heads/work")
+    sealed = seal(tmp_path / "only")
+    assert list(sealed.pristine.iterdir()) == []
+    assert objects_in(sealed.agent) == reachable_from(repo / ".git", "work")
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, tuple[Path, set[str]]]:
+    """Loose or packed: a repository, and what its HEAD reaches."""
+    folder = tmp_path_factory.mktemp("originals")
+    made = {pack: original(folder / str(pack), pack=pack) for pack in (False, True)}
+    return {pack: (path, reachable_from(path / ".git", "HEAD")) for pack, path in made.items()}
+
+
+@pytest.fixture
+def garbage() -> Iterator[None]:
+    """The library leaves files that it finds damaged to the garbage collector, which warns of them."""
+    yield
+    gc.collect()
+
+
+@pytest.mark.usefixtures("garbage")
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@settings(max_examples=60)
+@given(data=st.data(), pack=st.booleans())
+def test_damage_is_an_error_of_the_task_or_does_no_harm(
+    tmp_path_factory: pytest.TempPathFactory,
+    originals: dict[bool, tuple[Path, set[str]]],
+    data: st.DataObject,
+    pack: bool,
+) -> None:
+    """Any bytes of any file of the repository are other ones."""
+    folder = tmp_path_factory.mktemp("damaged") / "repo"
+    shipped, wanted = originals[pack]
+    shutil.copytree(shipped, folder)
+    files = sorted(path for path in (folder / ".git").rglob("*") if path.is_file() and path.stat().st_size)
+    target = data.draw(st.sampled_from(files))
+    content = bytearray(target.read_bytes())
+    start = data.draw(st.integers(0, len(content) - 1))
+    new = data.draw(st.binary(min_size=1, max_size=8))
+    content[start : start + len(new)] = new
+    target.chmod(0o644)
+    target.write_bytes(content)
+    try:
+        sealed = seal(folder)
+    except TaskError:
+        return
+    if (sealed.agent / ".git").is_dir():
+        assert objects_in(sealed.agent / ".git") <= wanted
+    else:
+        assert sealed.seal.repositories == ()
+
+
+def original(folder: Path, *, pack: bool) -> Path:
+    """A small repository whose second of three commits is checked out."""
+    init(folder)
+    for number in range(3):
+        commit(folder, {"a.py": f"{number}\n" * 30, f"sub/{number}": f"{number}\n"})
+    git(folder, "checkout", "-q", "--detach", "HEAD~1")
+    if pack:
+        git(folder, "repack", "-q", "-a", "-d")
+        git(folder, "pack-refs", "--all")
+    shutil.rmtree(folder / ".git" / "hooks")
+    return folder
