@@ -20,7 +20,7 @@ GITFILE_BYTES = 4096
 HEAD_BYTES = 64
 LOOSE_PATH = re.compile(r"(?:^|/)[0-9a-f]{2}/[0-9a-f]{38,62}$")
 LOOSE_HEAD = re.compile(rb"(commit|tree|blob|tag) \d+\0")
-MAGIC = (b"PACK", b"\xfftOc", b"# v2 git bundle", b"# v3 git bundle")
+MAGIC = (b"PACK\0\0\0\2", b"PACK\0\0\0\3", b"\xfftOc", b"# v2 git bundle", b"# v3 git bundle")
 """How a pack, a pack's index and a bundle begin (gitformat-pack, gitformat-bundle)."""
 
 

@@ -24,7 +24,7 @@ except ImportError:
 MAX_NAMED = 10
 """Most holes that are named; more of them say nothing new."""
 SUFFIXES = (".pack", ".idx", ".bundle")
-MAGIC = (b"PACK", b"\xfftOc", b"# v2 git bundle", b"# v3 git bundle")
+MAGIC = (b"PACK\0\0\0\2", b"PACK\0\0\0\3", b"\xfftOc", b"# v2 git bundle", b"# v3 git bundle")
 BARE = {"HEAD", "objects", "refs"}
 KINDS = (b"commit ", b"tree ", b"blob ", b"tag ")
 HEAD_BYTES = 64

@@ -314,6 +314,24 @@ def test_a_bare_repository_under_any_name(repo: Path) -> None:
     assert not (sealed.pristine / "data" / "upstream").exists()
 
 
+@pytest.mark.parametrize("way", ["link", "gitfile"])
+def test_a_git_directory_elsewhere_in_the_work_tree(repo: Path, way: str) -> None:
+    wanted = reachable_from(repo / ".git", "HEAD")
+    (repo / ".git").rename(repo / "metadata")
+    if way == "link":
+        (repo / ".git").symlink_to("metadata")
+    else:
+        (repo / ".git").write_text("gitdir: /app/metadata\n")
+    sealed = seal(repo)
+    assert objects_in(sealed.agent / ".git") == objects_in(sealed.agent / "metadata") == wanted
+    assert {path.name for path in sealed.pristine.iterdir()} == {"a.py", "sub"}
+
+
+def test_files_that_begin_like_a_pack_by_chance(repo: Path) -> None:
+    (repo / "level.pack").write_bytes(b"PACK\x0c\0\0\0and so on")
+    assert seal(repo).seal.fixtures == ()
+
+
 def test_a_repository_without_a_commit(tmp_path: Path) -> None:
     folder = init(tmp_path / "empty")
     git(folder, "hash-object", "-w", "--stdin", stdin="secret\n")
