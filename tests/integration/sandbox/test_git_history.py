@@ -1,6 +1,5 @@
 """The history of a task in real sandboxes: usable, cut at the base commit, looked at from inside, whole for grading."""
 
-import json
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -8,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sandbox_tools import DOCKERFILE, FIXED, HIDDEN, REPOSITORY, SPEC, TASK_TOML, shell, write_files
+from history_task import COMMAND, make_task
+from sandbox_tools import FIXED, REPOSITORY, TASK_TOML, shell
 
-from git_tools import commit, git, init, reachable_from
+from git_tools import commit, git, reachable_from
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage, BubblewrapProvider
@@ -21,32 +21,7 @@ from lego_rl.sandbox.state import State, give_to_sandbox
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.task import Task, history_of
 
-COMMAND = str(SPEC["command"])
 FIX = Patch((Change("calc/core.py", "file", FIXED.encode()),))
-
-
-def make_task(root: Path, metadata: str = "", command: str = COMMAND) -> Path:
-    """A task whose repository has a past with a tag, and a future with the fix and the hidden test."""
-    repo = init(root / "environment" / "repo")
-    commit(repo, {"calc/core.py": "def add(a, b):\n    raise NotImplementedError\n"}, "first")
-    write_files(repo, REPOSITORY)
-    commit(repo, {}, "base")
-    git(repo, "tag", "-a", "v1", "-m", "one")
-    git(repo, "checkout", "-q", "-b", "future")
-    commit(repo, {"calc/core.py": FIXED, **HIDDEN}, "the fix")
-    git(repo, "tag", "v2")
-    git(repo, "checkout", "-q", "--detach", "v1")
-    git(repo, "repack", "-q", "-a", "-d")
-    write_files(root / "tests" / "files", HIDDEN)
-    write_files(root / "solution" / "files", {"calc/core.py": FIXED})
-    files = {
-        "task.toml": TASK_TOML.replace("[metadata]\n", f"[metadata]\n{metadata}\n"),
-        "instruction.md": "add() subtracts.\n",
-        "environment/Dockerfile": DOCKERFILE,
-        "tests/spec.json": json.dumps({**SPEC, "command": command}),
-    }
-    write_files(root, files)
-    return root
 
 
 def prepare(task: Path, state: State) -> BubblewrapImage:

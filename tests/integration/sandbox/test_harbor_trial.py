@@ -13,6 +13,7 @@ import pytest
 from harbor.models.trial.config import AgentConfig, EnvironmentConfig, TaskConfig, TrialConfig, VerifierConfig
 from harbor.models.trial.result import TrialResult
 from harbor.trial.trial import Trial
+from history_task import COMMAND, make_task
 from sandbox_tools import TASK_TOML, processes_named, write_files
 
 from lego_rl.errors import SandboxError
@@ -60,6 +61,16 @@ async def test_reward_and_record(task_dir: Path, state: State, tmp_path: Path, s
     }
     assert (tmp_path / "trial" / "agent" / "said.txt").read_text() == "said\n"
     assert not list(state.runs.iterdir())
+
+
+async def test_a_task_with_a_history_whose_tests_need_its_tags(state: State, tmp_path: Path) -> None:
+    command = f'test "$(git describe --tags)" = v1 && {COMMAND}'
+    task = make_task(tmp_path / "task", 'grading_history = "tags"', command)
+    script = f"git log --format=%s > /logs/agent/log.txt; git tag >> /logs/agent/log.txt; {FIX}; git commit -qam mine"
+    result = await run_trial(task, state, tmp_path, script)
+    assert result.exception_info is None
+    assert result.verifier_result.rewards == {"reward": 1}
+    assert (tmp_path / "trial" / "agent" / "log.txt").read_text() == "base\nfirst\n"
 
 
 LARGE = ("patch.json", "verdict.json")
