@@ -29,6 +29,7 @@ setup-vllm: setup
 test-integration:
 	@scripts/setup.sh $(HARNESSES)
 	@scripts/setup_verl.sh
+	@scripts/setup_docker.sh
 	$(PYTEST) tests/integration
 
 test-long:

@@ -159,11 +159,13 @@ def tasks_build(
 
 
 @check_app.command("sandbox")
-def check_sandbox() -> None:
+def check_sandbox(
+    environment: Annotated[str, typer.Option(metavar="NAME", help="How: bubblewrap or docker.")] = "bubblewrap",
+) -> None:
     """Check that this machine can isolate an agent, and say how memory and processes are limited."""
     from lego_rl.commands import check as command
 
-    command.sandbox()
+    command.sandbox(environment)
 
 
 @check_app.command("recipe")

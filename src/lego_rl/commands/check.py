@@ -8,15 +8,21 @@ from lego_rl.commands.policies import read_recipe
 from lego_rl.commands.screen import Screen
 from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.settings import SandboxSettings
+from lego_rl.settings import validate
 
 
-def sandbox() -> None:
+def sandbox(environment: str) -> None:
     """Isolate a real process here, as every trial does, and say what holds its limits.
 
+    Args:
+        environment: How; a value of ``sandbox.environment``.
+
     Raises:
+        ConfigError: There is no such environment.
         SandboxError: Agents cannot be isolated; the message names the one command that mends it.
     """
-    report = asyncio.run(provider_of(SandboxSettings()).probe())
+    settings = validate(SandboxSettings, {"environment": environment}, guide="docs/sandbox.md", section="sandbox")
+    report = asyncio.run(provider_of(settings).probe())
     console = Screen()
     console.print("sandbox: one was started, sealed, used and removed here")
     console.print(f"limits: memory is held by {report.memory}, processes by {report.processes}")

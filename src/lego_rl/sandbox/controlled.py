@@ -9,6 +9,7 @@ import socket
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox import records
@@ -20,6 +21,9 @@ from lego_rl.sandbox.sandbox import Completed, OutputSink, Tree
 from lego_rl.sandbox.seal_request import SealRequest, Surroundings, look_programs
 from lego_rl.sandbox.transfer import operate
 
+INSIDE = Path(__file__).with_name("inside.py")
+FIRST_PROGRAM = "/run/sandbox/init.py"
+"""Where `INSIDE` is shown inside."""
 ANSWER_SECONDS = 10.0
 """How long the first process may take to kill the others."""
 DRAIN_SECONDS = 0.25

@@ -13,6 +13,11 @@ from lego_rl.errors import SandboxError
 
 EXPANDED = ("WORKDIR", "ENV", "COPY")
 """Instructions understood here in which Docker expands variables."""
+NO_BUILD = "use FROM, WORKDIR, ENV and COPY only, give an unpacked image as root file system, or use Docker"
+
+
+class NeedsBuildError(SandboxError):
+    """A Dockerfile, which may be right, asks for more than can be had without a build."""
 
 
 @dataclass
@@ -24,20 +29,26 @@ class Recipe:
         env: ``ENV`` in order.
         copies: Source relative to the build context, and absolute destination; a trailing slash on a destination says
             that it is a folder.
+        base: What ``FROM`` names; empty where nothing does.
     """
 
     workdir: str = "/"
     env: dict[str, str] = field(default_factory=dict)
     copies: list[tuple[str, str]] = field(default_factory=list)
+    base: str = ""
 
 
-def read_dockerfile(path: Path) -> Recipe:
+def read_dockerfile(path: Path, start: str = "/") -> Recipe:
     """Read `path`.
 
+    Args:
+        path: The Dockerfile.
+        start: Work directory of what it starts from.
+
     Raises:
-        SandboxError: It holds an instruction or a form that needs an image build, or a variable.
+        NeedsBuildError: It holds an instruction or a form that needs an image build, or a variable.
     """
-    recipe = Recipe()
+    recipe = Recipe(start)
     text = re.sub(r"\\\n", " ", path.read_text(encoding="utf-8"))
     for line in text.splitlines():
         if not line.strip() or line.lstrip().startswith("#"):
@@ -45,7 +56,9 @@ def read_dockerfile(path: Path) -> Recipe:
         instruction, _, argument = line.strip().partition(" ")
         if "$" in argument and instruction.upper() in EXPANDED:
             # What it stands for may come from the base image's environment, which is not known here.
-            raise SandboxError(f"{path}: {line.strip()} uses a variable, which is not expanded", "write the value out")
+            raise NeedsBuildError(
+                f"{path}: {line.strip()} uses a variable, which is not expanded", "write the value out"
+            )
         _apply(recipe, instruction.upper(), argument.strip(), path)
     return recipe
 
@@ -53,13 +66,15 @@ def read_dockerfile(path: Path) -> Recipe:
 def _apply(recipe: Recipe, instruction: str, argument: str, path: Path) -> None:
     match instruction:
         case "FROM":
-            return
+            if recipe.base:
+                raise NeedsBuildError(f"{path}: it has more than one stage, which needs an image build", NO_BUILD)
+            recipe.base = argument
         case "WORKDIR":
             recipe.workdir = str(PurePosixPath(recipe.workdir, argument))
         case "ENV":
             words = shlex.split(argument)
             if not words:
-                raise SandboxError(f"{path}: ENV without a variable", "write ENV NAME=VALUE")
+                raise NeedsBuildError(f"{path}: ENV without a variable", "write ENV NAME=VALUE")
             if "=" not in words[0]:
                 words = [f"{words[0]}={' '.join(words[1:])}"]
             for word in words:
@@ -68,12 +83,12 @@ def _apply(recipe: Recipe, instruction: str, argument: str, path: Path) -> None:
         case "COPY":
             words = shlex.split(argument)
             if len(words) != 2 or words[0].startswith("--"):
-                raise SandboxError(f"{path}: COPY {argument} is not supported", "write COPY SOURCE DESTINATION")
+                raise NeedsBuildError(f"{path}: COPY {argument} is not supported", "write COPY SOURCE DESTINATION")
             recipe.copies.append((words[0], _destination(recipe.workdir, words[1])))
         case _:
-            raise SandboxError(
+            raise NeedsBuildError(
                 f"{path}: {instruction} needs an image build, which this sandbox does not do",
-                "use FROM, WORKDIR, ENV and COPY only, or give an unpacked image as root file system",
+                NO_BUILD,
             )
 
 

@@ -1,6 +1,8 @@
 """The ways to isolate, by the names that recipes have for them."""
 
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
+from lego_rl.sandbox.docker.preflight import engine_of
+from lego_rl.sandbox.docker.provider import DockerProvider
 from lego_rl.sandbox.sandbox import Provider
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
@@ -16,3 +18,5 @@ def provider_of(settings: SandboxSettings) -> Provider:
     match settings.environment:
         case "bubblewrap":
             return BubblewrapProvider(state_of(settings), settings.rootfs)
+        case "docker":
+            return DockerProvider(state_of(settings), engine_of(settings.docker.host), settings.docker.image)

@@ -12,12 +12,12 @@ import shutil
 import stat
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lego_rl.errors import SandboxError, TaskError
-from lego_rl.sandbox.dockerfile import Recipe, read_dockerfile
+from lego_rl.sandbox.dockerfile import NeedsBuildError, Recipe, read_dockerfile
 from lego_rl.sandbox.git.layers import FileSystem, build_layers
 from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.git.sources import Source
@@ -81,20 +81,57 @@ def prepare_image(
 
     Raises:
         TaskError: There is nothing to make a work tree of, or a repository of the task cannot be sealed.
-        SandboxError: The Dockerfile needs a build, or the root file system is none.
+        NeedsBuildError: The Dockerfile needs a build.
+        SandboxError: The root file system is none.
     """
     if rootfs is not None:
         check_rootfs(rootfs)
+    recipe = recipe_of(environment, workdir)
+    base = rootfs / recipe.workdir.lstrip("/") if rootfs is not None else None
+    return image_of(environment, recipe, state, history or History(), base=base, rootfs=rootfs)
+
+
+def recipe_of(environment: Path, workdir: str, start: str = "/") -> Recipe:
+    """What a task's ``environment/`` asks for.
+
+    Args:
+        environment: A folder with a Dockerfile, a ``repo/`` folder, or both.
+        workdir: The work directory where no Dockerfile names one.
+        start: Work directory of what a Dockerfile starts from.
+
+    Raises:
+        TaskError: There is neither.
+        NeedsBuildError: The Dockerfile needs a build.
+    """
     dockerfile = environment / "Dockerfile"
     if dockerfile.is_file():
-        recipe = read_dockerfile(dockerfile)
+        recipe = read_dockerfile(dockerfile, start)
         if recipe.workdir == "/":
             recipe.workdir = workdir
-    elif (environment / "repo").is_dir():
-        recipe = Recipe(workdir, copies=[("repo", workdir)])
-    else:
-        raise TaskError(f"{environment} has neither a Dockerfile nor repo/", "add the repository as environment/repo/")
-    folder = _prepared(environment, recipe, rootfs, state, history or History())
+        return recipe
+    if (environment / "repo").is_dir():
+        return Recipe(workdir, copies=[("repo", workdir)])
+    raise TaskError(f"{environment} has neither a Dockerfile nor repo/", "add the repository as environment/repo/")
+
+
+def image_of(
+    environment: Path, recipe: Recipe, state: State, history: History, *, base: Path | None, rootfs: Path | None
+) -> Image:
+    """Copy what a recipe puts into the work directory and seal its history, once for each state of it.
+
+    Args:
+        environment: Where the recipe copies from.
+        recipe: What is copied.
+        state: Where copies are kept.
+        history: How much of its git history the task shows, and when.
+        base: What lies below it: the work directory of the root file system, if it has one.
+        rootfs: The root file system, where it is a folder of the host.
+
+    Raises:
+        TaskError: A file that the recipe copies is not there, or a repository of the task cannot be sealed.
+        NeedsBuildError: It copies to a place outside the work directory.
+    """
+    folder = _prepared(environment, recipe, state, history, base, rootfs)
     grading = folder / GRADING if (folder / GRADING).is_dir() else folder / AGENT
     return Image(
         rootfs,
@@ -121,22 +158,31 @@ def check_rootfs(rootfs: Path) -> None:
         )
 
 
-def _prepared(environment: Path, recipe: Recipe, rootfs: Path | None, state: State, history: History) -> Path:
+def _prepared(
+    environment: Path, recipe: Recipe, state: State, history: History, base: Path | None, rootfs: Path | None
+) -> Path:
     sources = [_copied(environment, name, recipe.workdir, target) for name, target in recipe.copies]
-    if rootfs is not None and (base := rootfs / recipe.workdir.lstrip("/")).is_dir():
+    if base is not None and base.is_dir():
         sources.insert(0, (base, "."))
-    digest = hashlib.sha256(f"{LAYOUT}\n{environment.resolve()}\n{recipe.workdir}\n{rootfs}\n{history}\n".encode())
-    for source, target in sources:
-        digest.update(f"{source}\n{target}\n".encode())
-        for path, status in _walk(source):
-            digest.update(os.fsencode(path))
-            digest.update(f" {status.st_mode} {status.st_size} {status.st_mtime_ns} {status.st_ino}\n".encode())
-    folder = state.pristine / digest.hexdigest()[:24]
+    names = "".join(f"{source}\n{target}\n" for source, target in sources)
+    about = f"{LAYOUT}\n{environment.resolve()}\n{recipe.workdir}\n{rootfs}\n{history}\n{names}"
+    key = fingerprint([source for source, _ in sources], about)
+    folder = state.pristine / key
     # The trials of a group start at once, and a long history takes a while.
-    with _BUILDING[digest.digest()[0] % len(_BUILDING)]:
+    with _BUILDING[int(key, 16) % len(_BUILDING)]:
         if not folder.is_dir():
             _build(folder, sources, recipe.workdir, rootfs, history)
     return folder
+
+
+def fingerprint(paths: Iterable[Path], about: str = "") -> str:
+    """A name for the state of some files and folders, and for what is said about them."""
+    digest = hashlib.sha256(about.encode())
+    for source in paths:
+        for path, status in _walk(source):
+            digest.update(os.fsencode(path))
+            digest.update(f" {status.st_mode} {status.st_size} {status.st_mtime_ns} {status.st_ino}\n".encode())
+    return digest.hexdigest()[:24]
 
 
 def _build(folder: Path, sources: list[tuple[Path, str]], workdir: str, rootfs: Path | None, history: History) -> None:
@@ -187,8 +233,8 @@ def _copied(environment: Path, name: str, workdir: str, target: str) -> tuple[Pa
         target += source.name
     plain = target.rstrip("/")
     if plain != workdir and not plain.startswith(f"{workdir.rstrip('/')}/"):
-        raise SandboxError(
-            f"COPY to {target} lies outside the work directory {workdir}", "copy into the work directory"
+        raise NeedsBuildError(
+            f"COPY to {target} lies outside the work directory {workdir}", "copy into the work directory, or use Docker"
         )
     return source, os.path.relpath(plain, workdir)
 

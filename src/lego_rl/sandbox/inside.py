@@ -5,8 +5,10 @@ it or died, it exits, and the kernel kills everything in the sandbox with it. It
 exit statuses, a socket and counted bytes, all of which the host treats as untrusted. No other process of the sandbox
 can stop it, read or write its memory, or take its descriptors.
 
-Run as ``python -I -S inside.py CONTROL_FD PROCESSES DATA_BYTES FILE_BYTES`` (resource limits, 0 for none), with the
-standard library only, and as little of it as possible: every trial pays for its imports. A request is a 4-byte length
+Run as ``python -I -S inside.py CONTROL PROCESSES DATA_BYTES FILE_BYTES [FILTER]``: a connected socket's descriptor, or
+the path of one to connect to; resource limits, 0 for none; a file with a seccomp filter to put itself and all others
+under, where whoever built the sandbox did not. With the standard library only, and as little of it as possible: every
+trial pays for its imports. A request is a 4-byte length
 and that many bytes of NUL-separated strings, the operation first, with descriptors attached (SCM_RIGHTS). The last
 descriptor is the reply socket of this request alone; before it come standard input, output and error where a process
 is started, whose wait status, a signed 32-bit integer, is then the reply.
@@ -36,7 +38,10 @@ RECORD = struct.Struct("!cHQI")
 FILE, SYMLINK, DIRECTORY, DELETED = b"f", b"l", b"d", b"x"
 CANNOT_START, NOT_FOUND = 126, 127
 """The exit statuses that shells have for a program that cannot be run, or is not there."""
-PR_SET_DUMPABLE = 4
+PR_SET_DUMPABLE, PR_SET_SECCOMP = 4, 22
+SECCOMP_MODE_FILTER = 2
+FILTER_INSTRUCTION = 8
+"""Bytes of a ``struct sock_filter``."""
 
 running: "dict[int, socket.socket]" = {}
 
@@ -320,17 +325,44 @@ def close_to_tracers() -> None:
         raise OSError(ctypes.get_errno(), "the first process cannot be closed to tracers")
 
 
+class FilterProgram(ctypes.Structure):
+    """``struct sock_fprog`` of linux/filter.h."""
+
+    _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
+
+
+def refuse_calls(path: str) -> None:
+    """Put this process, and so all that it will ever start, under the seccomp filter in a file."""
+    with open(path, "rb") as stream:
+        instructions = stream.read()
+    program = FilterProgram(len(instructions) // FILTER_INSTRUCTION, instructions)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "the seccomp filter cannot be set")
+
+
+def connect(control: str) -> socket.socket:
+    """The socket to the host: an inherited descriptor, or the path of a socket on which the host listens."""
+    if control.startswith("/"):
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(control)
+        return server
+    os.set_inheritable(int(control), False)
+    return socket.socket(fileno=int(control))
+
+
 def main() -> None:
     """Serve requests until the host goes."""
     close_to_tracers()
-    os.set_inheritable(int(sys.argv[1]), False)
-    control = socket.socket(fileno=int(sys.argv[1]))
+    control = connect(sys.argv[1])
     wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit(*(int(text) for text in sys.argv[2:5]))
     os.umask(0o022)
+    for path in sys.argv[5:]:
+        refuse_calls(path)
     control.sendall(b"\0")
     silence = os.open("/dev/null", os.O_RDWR)
     for number in range(3):

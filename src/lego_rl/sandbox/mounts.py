@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lego_rl.errors import SandboxError
+from lego_rl.sandbox.state import outside_uid
 
 
 @dataclass(frozen=True)
@@ -32,3 +33,25 @@ def read_only(mounts: Mapping[str, str]) -> tuple[Mount, ...]:
         if not Path(source).exists():
             raise SandboxError(f"{source} (to be mounted at {target}) does not exist", "install it or mend the path")
     return tuple(Mount(Path(source).resolve(), target) for target, source in mounts.items())
+
+
+def check_beside(mount: Mount, workdir: str) -> None:
+    """Whether a mount leaves the work tree uncovered.
+
+    Raises:
+        SandboxError: It does not.
+    """
+    if f"{workdir}/".startswith(f"{mount.target.rstrip('/')}/"):
+        raise SandboxError(f"a mount at {mount.target} would cover the work tree", "mount it elsewhere")
+
+
+def check_readable(source: Path) -> None:
+    """Whether the identity that sandboxes have on the host may read a file or folder.
+
+    Raises:
+        SandboxError: It is root's alone.
+    """
+    status, uid = source.stat(), outside_uid()
+    wanted = 0o005 if source.is_dir() else 0o004
+    if uid not in (None, status.st_uid) and status.st_mode & wanted != wanted:
+        raise SandboxError(f"{source} is private to root, a sandbox cannot read it", f"chmod -R o+rX {source}")

@@ -3,20 +3,32 @@
 Invariant: importing this module imports neither Harbor nor torch, so that a recipe can be read without them.
 """
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from lego_rl.settings import FolderPath, Settings
+
+
+class DockerSettings(Settings):
+    """What sandboxes need to know of Docker, where it isolates them."""
+
+    host: str | None = None
+    """The daemon, as ``unix:///PATH`` of its socket; what ``DOCKER_HOST`` names, else the machine's own, if unset."""
+    image: str = Field(default="host", min_length=1)
+    """Root file system of tasks whose Dockerfile needs no build: ``host``, the host's own programs, read-only;
+    ``task``, what its ``FROM`` names; or the name of an image."""
 
 
 class SandboxSettings(Settings):
     """What every sandbox of a run is given; a task's own memory and disk limits come first."""
 
-    environment: Literal["bubblewrap"] = "bubblewrap"
+    environment: Literal["bubblewrap", "docker"] = "bubblewrap"
     """How sandboxes are isolated."""
     rootfs: FolderPath | None = None
     """Folder of an unpacked image to use as the root file system; the host's own programs, read-only, if unset."""
+    docker: DockerSettings = DockerSettings()
+    """Of the environment ``docker``."""
     state: FolderPath | None = None
     """Folder for prepared work trees and running sandboxes; the user's cache folder if unset."""
     processes: int | None = Field(default=None, ge=16)
@@ -27,3 +39,9 @@ class SandboxSettings(Settings):
     """Size of each temporary file system, in MiB."""
     grading_sec: float | None = Field(default=None, gt=0)
     """Caps the seconds of a task's tests, its ``[verifier] timeout_sec``; tests that take longer have not passed."""
+
+    @model_validator(mode="after")
+    def _the_root_is_the_environments(self) -> Self:
+        if self.rootfs is not None and self.environment != "bubblewrap":
+            raise ValueError("sandbox.rootfs is for bubblewrap; Docker has sandbox.docker.image")
+        return self

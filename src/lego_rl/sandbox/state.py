@@ -33,6 +33,12 @@ def outside_uid() -> int | None:
     return SANDBOX_UID if os.geteuid() == 0 else None
 
 
+def owner_uid() -> int:
+    """Who owns what sandboxes write: `outside_uid`, or else the user."""
+    uid = outside_uid()
+    return os.geteuid() if uid is None else uid
+
+
 @dataclass(frozen=True)
 class State:
     """The folder of caches and run folders; its file system must be able to hold an overlay's upper layer."""
@@ -67,11 +73,13 @@ class State:
         folder = RunFolder(self.runs / uuid.uuid4().hex[:16])
         folder.path.mkdir()
         folder.path.chmod(0o711)
-        folder.owner.write_text(_stamp(os.getpid()))
+        folder.owner.write_text(own_stamp())
         for layer in (folder.upper, folder.work, folder.root_upper, folder.root_work):
             layer.mkdir()
             layer.chmod(0o755)
             give_to_sandbox(layer)
+        folder.control.mkdir()
+        folder.control.chmod(0o755)
         # The grader's own: as root a test can add a report, but neither replace nor empty the folder.
         folder.report.mkdir()
         folder.report.chmod(0o1777)
@@ -133,6 +141,11 @@ class RunFolder:
         return self.path / "root-work"
 
     @property
+    def control(self) -> Path:
+        """Where the host listens for a first process that inherits no socket."""
+        return self.path / "control"
+
+    @property
     def report(self) -> Path:
         """Where a test command writes its report."""
         return self.path / "report"
@@ -143,12 +156,9 @@ class RunFolder:
         What names no owner, such as a folder whose stamp was cut short or a stray file, is nobody's to remove.
         """
         try:
-            stamp = self.owner.read_text()
-            pid, started, namespace = stamp.split()
-            owner = int(pid), int(started)
+            return is_dead(self.owner.read_text())
         except (OSError, ValueError):
             return False
-        return min(owner) > 0 and namespace == _pid_namespace() and _stamp(owner[0]) != stamp
 
     def remove(self) -> bool:
         """Kill what is left in the control groups and remove them and the folder.
@@ -223,8 +233,23 @@ def remove_tree(path: Path) -> None:
             raise OSError(done.stderr.strip().partition("\n")[0]) from None
 
 
+def own_stamp() -> str:
+    """What tells this process from every other: ``PID STARTTIME NAMESPACE``."""
+    return _stamp(os.getpid())
+
+
+def is_dead(stamp: str) -> bool:
+    """Whether the process of a stamp is dead for certain: not where the stamp is none, or of another pid namespace."""
+    try:
+        pid, started, namespace = stamp.split()
+        owner = int(pid), int(started)
+    except ValueError:
+        return False
+    return min(owner) > 0 and namespace == _pid_namespace() and _stamp(owner[0]) != stamp
+
+
 def _stamp(pid: int) -> str:
-    """``PID STARTTIME NAMESPACE``, or nothing where there is no such process (proc(5): field 22 of stat)."""
+    """The stamp of a process, or nothing where there is no such process (proc(5): field 22 of stat)."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")  # A process may name itself in any bytes.
     except (FileNotFoundError, ProcessLookupError):

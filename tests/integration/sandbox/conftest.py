@@ -1,20 +1,25 @@
-"""Sandboxes of a tiny task. All files are below the test's own temporary folder."""
+"""Sandboxes of a tiny task, in every environment. All files are below the tests' own temporary folders."""
 
 import json
-from collections.abc import AsyncIterator
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from sandbox_tools import DOCKERFILE, HIDDEN, REPOSITORY, SPEC, TASK_TOML, write_files
 
-from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
-from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage, BubblewrapProvider
+from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.limits import Limits
-from lego_rl.sandbox.sandbox import Phase
-from lego_rl.sandbox.state import State
+from lego_rl.sandbox.sandbox import Phase, Provider, Sandbox, TaskImage
+from lego_rl.sandbox.settings import SandboxSettings
+from lego_rl.sandbox.state import State, owner_uid
 from lego_rl.sandbox.toolchain import Toolchain, prepare_toolchain
 from lego_rl.tasks.task import Task
+
+DOCKERD = Path(__file__).parents[3] / "scripts" / "dockerd.sh"
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +30,35 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> State:
 @pytest.fixture(scope="session")
 def toolchain(state: State) -> Toolchain:
     return prepare_toolchain(state)
+
+
+@pytest.fixture(scope="session")
+def docker_host() -> Iterator[str]:
+    """A daemon of the tests' own, or the machine's where one runs; without Docker its script says how to get it."""
+    folder = tempfile.mkdtemp(prefix="lego-dockerd-")
+    started = subprocess.run([DOCKERD, "start", folder], capture_output=True, text=True, check=False)
+    assert started.returncode == 0, started.stderr
+    yield started.stdout.strip().partition("DOCKER_HOST=")[2]
+    subprocess.run([DOCKERD, "stop", folder], capture_output=True, check=True)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session", params=["bubblewrap", pytest.param("docker", marks=pytest.mark.docker)])
+def settings(request: pytest.FixtureRequest, state: State) -> SandboxSettings:
+    """Of each environment, in turn."""
+    docker = {"host": request.getfixturevalue("docker_host")} if request.param == "docker" else {}
+    return SandboxSettings(environment=request.param, state=state.root, docker=docker)
+
+
+@pytest.fixture(scope="session")
+def provider(settings: SandboxSettings) -> Provider:
+    return provider_of(settings)
+
+
+@pytest.fixture(scope="session")
+def uid(settings: SandboxSettings) -> int:
+    """Who an agent is inside."""
+    return 1000 if settings.environment == "bubblewrap" else owner_uid()
 
 
 @pytest.fixture(scope="session")
@@ -44,12 +78,12 @@ def task(task_dir: Path) -> Task:
 
 
 @pytest.fixture(scope="session")
-def image(task_dir: Path, state: State) -> BubblewrapImage:
-    return BubblewrapProvider(state).prepare(task_dir / "environment", workdir="/app")
+def image(task_dir: Path, provider: Provider) -> TaskImage:
+    return provider.prepare(task_dir / "environment", workdir="/app")
 
 
 @pytest_asyncio.fixture
-async def box(image: BubblewrapImage) -> AsyncIterator[BubblewrapSandbox]:
+async def box(image: TaskImage) -> AsyncIterator[Sandbox]:
     sandbox = await image.start(Phase.AGENT, limits=Limits(memory_mb=512, processes=64, disk_mb=64))
     yield sandbox
     await sandbox.close()

@@ -4,8 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
-from lego_rl.sandbox.sandbox import Completed
+from lego_rl.sandbox.sandbox import Completed, Sandbox
 
 REPOSITORY = {
     "calc/__init__.py": "from calc.core import add\n",
@@ -53,12 +52,12 @@ def write_files(root: Path, files: dict[str, str]) -> None:
         script.chmod(0o755)
 
 
-async def shell(box: BubblewrapSandbox, script: str, **options: Any) -> Completed:
+async def shell(box: Sandbox, script: str, **options: Any) -> Completed:
     """Run a script inside."""
     return await box.exec(["bash", "-c", script], **options)
 
 
-async def python(box: BubblewrapSandbox, code: str, **options: Any) -> Completed:
+async def python(box: Sandbox, code: str, **options: Any) -> Completed:
     """Run Python code inside."""
     return await box.exec(["python3", "-c", code], **options)
 

@@ -1,4 +1,4 @@
-"""All tests of this folder again, as a user without any privilege, where the suite itself runs as root."""
+"""All tests of bubblewrap again, as a user without any privilege, where the suite itself runs as root."""
 
 import os
 import subprocess
@@ -25,7 +25,8 @@ cd "$ROOM/repository"
 exec setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs \
     env -i HOME="$ROOM/home" TMPDIR="$ROOM/home" PATH=/usr/bin:/bin LANG=C.UTF-8 OMP_NUM_THREADS=1 \
     LD_LIBRARY_PATH="$ROOM/python/lib" PYTHONPATH="$ROOM/repository/src:$ROOM/site" PYTHONDONTWRITEBYTECODE=1 \
-    "$ROOM/python/bin/$BINARY" -m pytest -q -p no:cacheprovider --ignore "$SELF" tests/integration/sandbox
+    "$ROOM/python/bin/$BINARY" -m pytest -q -p no:cacheprovider -m 'not docker' \
+    --ignore "$SELF" tests/integration/sandbox
 """
 
 if os.geteuid() == 0:

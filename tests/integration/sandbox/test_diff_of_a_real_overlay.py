@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 from sandbox_tools import shell, write_files
 
-from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage, BubblewrapProvider
 from lego_rl.sandbox.records import read_tree
-from lego_rl.sandbox.sandbox import Phase
-from lego_rl.sandbox.state import State
+from lego_rl.sandbox.sandbox import Phase, Provider, TaskImage
 from lego_rl.sandbox.verdict import Patch
 
 NESTED = {
@@ -34,10 +32,10 @@ SCRIPTS = {
 
 
 @pytest.fixture(scope="module")
-def nested(tmp_path_factory: pytest.TempPathFactory, state: State) -> BubblewrapImage:
+def nested(tmp_path_factory: pytest.TempPathFactory, provider: Provider) -> TaskImage:
     environment = tmp_path_factory.mktemp("nested") / "environment"
     write_files(environment / "repo", NESTED)
-    return BubblewrapProvider(state).prepare(environment, workdir="/app")
+    return provider.prepare(environment, workdir="/app")
 
 
 def patched(pristine: Path, patch: Patch) -> dict[str, bytes]:
@@ -52,7 +50,7 @@ def patched(pristine: Path, patch: Patch) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
-async def test_pristine_plus_patch_is_what_the_sandbox_saw(nested: BubblewrapImage, script: str) -> None:
+async def test_pristine_plus_patch_is_what_the_sandbox_saw(nested: TaskImage, script: str) -> None:
     box = await nested.start(Phase.AGENT)
     try:
         done = await shell(box, f"set -e; {script}")

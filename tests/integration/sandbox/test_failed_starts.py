@@ -3,17 +3,23 @@
 import asyncio
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.bubblewrap import launch
-from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
+from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage, BubblewrapProvider
 from lego_rl.sandbox.channel import Channel
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.watchdog import descendants
+
+
+@pytest.fixture(scope="session")
+def image(task_dir: Path, state: State) -> BubblewrapImage:
+    return BubblewrapProvider(state).prepare(task_dir / "environment", workdir="/app")
 
 
 @pytest.fixture

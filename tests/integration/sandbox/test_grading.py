@@ -13,13 +13,14 @@ from sandbox_tools import FIXED, HIDDEN, processes_named, shell, write_files
 
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox import watchdog
-from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
 from lego_rl.sandbox.codec import patch_from_json, patch_to_json
+from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.grading import grade
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.records import Record
-from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.sandbox import Phase, TaskImage
 from lego_rl.sandbox.seal import hidden_tests
+from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import RunFolder, State
 from lego_rl.sandbox.verdict import Change, Patch, Verdict
 from lego_rl.tasks.task import Task
@@ -52,7 +53,7 @@ type Work = Callable[..., Awaitable[tuple[Patch, Verdict]]]
 
 
 @pytest.fixture
-def work(image: BubblewrapImage, task: Task) -> Work:
+def work(image: TaskImage, task: Task) -> Work:
     async def agent_phase(script: str, files: dict[str, str] | None = None) -> tuple[Patch, Verdict]:
         """Run a script as the agent, with some files at hand in /tmp/files, and grade what it did."""
         box = await image.start(Phase.AGENT, limits=Limits(memory_mb=512))
@@ -154,7 +155,7 @@ async def test_what_was_rolled_back_and_dropped_is_said(work: Work) -> None:
     assert "2 passed" in verdict.log
 
 
-async def test_slow_code_is_a_0_and_leaves_nothing(task: Task, image: BubblewrapImage) -> None:
+async def test_slow_code_is_a_0_and_leaves_nothing(task: Task, image: TaskImage) -> None:
     code = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    os.execvp('sleep', ['sleep', '4444.7'])\n"
     started = time.monotonic()
     patch = Patch((Change("calc/core.py", "file", f"{code}time.sleep(99)\n".encode()),))
@@ -165,7 +166,7 @@ async def test_slow_code_is_a_0_and_leaves_nothing(task: Task, image: Bubblewrap
     assert not processes_named("4444.7")
 
 
-async def test_a_patch_that_fills_the_disk_is_a_0(task: Task, image: BubblewrapImage) -> None:
+async def test_a_patch_that_fills_the_disk_is_a_0(task: Task, image: TaskImage) -> None:
     patch = Patch(tuple(Change(f"big{number}", "file", bytes(3 << 20)) for number in range(8)))
     code = "import time\ntime.sleep(20)\n"
     patch = Patch((*patch.changes, Change("calc/core.py", "file", code.encode())))
@@ -175,7 +176,7 @@ async def test_a_patch_that_fills_the_disk_is_a_0(task: Task, image: BubblewrapI
 
 
 async def test_grading_that_cannot_be_watched_has_no_verdict(
-    task: Task, image: BubblewrapImage, monkeypatch: pytest.MonkeyPatch
+    task: Task, image: TaskImage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_layer: Path, _limit: int) -> int:
         raise OSError("no more descriptors")
@@ -197,25 +198,29 @@ async def test_a_tree_that_breaks_tools_is_still_graded(work: Work, state: State
     assert not list(state.runs.iterdir())
 
 
-async def test_grading_twice_gives_the_same(task: Task, image: BubblewrapImage) -> None:
+async def test_grading_twice_gives_the_same(task: Task, image: TaskImage, state: State) -> None:
     patch = Patch((Change("calc/core.py", "file", FIXED.encode()),))
     first, second = [await grade(task, patch, image) for _ in range(2)]
     assert (first.reward, first.tests) == (second.reward, second.tests) == (1, dict.fromkeys(first.tests, "passed"))
-    assert not list(image.state.runs.iterdir())
+    assert not list(state.runs.iterdir())
 
 
 async def test_a_pass_stays_a_pass_where_the_sandbox_cannot_be_removed(
-    task: Task, image: BubblewrapImage, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    task: Task, settings: SandboxSettings, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     state = State(tmp_path / "state")
+    provider = provider_of(settings.model_copy(update={"state": state.root}))
+    image = provider.prepare(task.path / "environment", workdir="/app")
     patch = Patch((Change("calc/core.py", "file", f"import time\ntime.sleep(1)\n{FIXED}".encode()),))
-    grading = asyncio.create_task(grade(task, patch, replace(image, state=state)))
-    while not (started := list(state.runs.glob("*/cgroups"))):  # noqa: ASYNC110  # Nothing tells of it.
+    grading = asyncio.create_task(grade(task, patch, image))
+    last = {"bubblewrap": "*/cgroups", "docker": "*/report"}[settings.environment]
+    while not (started := list(state.runs.glob(last))):  # noqa: ASYNC110  # Nothing tells of it.
         await asyncio.sleep(0.01)
     # To remove a folder that is not empty fails like a control group that is still in use.
-    busy = tmp_path / RunFolder(started[0].parent).cgroup_name
+    folder = RunFolder(started[0].parent)
+    busy = tmp_path / folder.cgroup_name
     write_files(busy, {"cgroup.procs": "", "child": ""})
-    with started[0].open("a") as groups:
+    with folder.cgroups.open("a") as groups:
         groups.write(f"\n{busy}")
     verdict = await grading
     assert verdict.reward == 1, verdict.log
@@ -227,7 +232,7 @@ async def test_a_pass_stays_a_pass_where_the_sandbox_cannot_be_removed(
     assert not list(state.runs.iterdir())
 
 
-async def test_an_incomplete_task_names_what_is_missing(task: Task, image: BubblewrapImage) -> None:
+async def test_an_incomplete_task_names_what_is_missing(task: Task, image: TaskImage) -> None:
     spec = replace(task.tests, test_files=(*task.tests.test_files, "tests/test_more.py"))
     with pytest.raises(TaskError, match=r"lacks its test file tests/test_more\.py"):
         await grade(replace(task, tests=spec), Patch(), image)

@@ -19,12 +19,13 @@ from sandbox_tools import TASK_TOML, processes_named, write_files
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
 from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
 
 FIX = "sed -i 's/a - b/a + b/' calc/core.py"
 
 
-def trial_config(task: Path, state: State, folder: Path, script: str, **options: object) -> TrialConfig:
+def trial_config(task: Path, settings: SandboxSettings, folder: Path, script: str, **options: object) -> TrialConfig:
     return TrialConfig(
         task=TaskConfig(path=task),
         trials_dir=folder,
@@ -32,20 +33,22 @@ def trial_config(task: Path, state: State, folder: Path, script: str, **options:
         agent=AgentConfig(import_path="harbor_agents:ScriptAgent", kwargs={"script": script}, **options),
         environment=EnvironmentConfig(
             import_path="lego_rl.sandbox.environment:SealedEnvironment",
-            kwargs={"sandbox": {"state": str(state.root), "processes": 64, "disk_mb": 64}},
+            kwargs={"sandbox": {**settings.model_dump(mode="json"), "processes": 64, "disk_mb": 64}},
         ),
         verifier=VerifierConfig(import_path="lego_rl.sandbox.verifier:FreshVerifier"),
     )
 
 
-async def run_trial(task: Path, state: State, folder: Path, script: str, **options: object) -> TrialResult:
-    trial = await Trial.create(trial_config(task, state, folder, script, **options))
+async def run_trial(task: Path, settings: SandboxSettings, folder: Path, script: str, **options: object) -> TrialResult:
+    trial = await Trial.create(trial_config(task, settings, folder, script, **options))
     return await trial.run()
 
 
 @pytest.mark.parametrize(("script", "reward"), [(FIX, 1), ("true", 0)])
-async def test_reward_and_record(task_dir: Path, state: State, tmp_path: Path, script: str, reward: int) -> None:
-    result = await run_trial(task_dir, state, tmp_path, f"{script}; echo said > /logs/agent/said.txt")
+async def test_reward_and_record(
+    task_dir: Path, settings: SandboxSettings, state: State, tmp_path: Path, script: str, reward: int
+) -> None:
+    result = await run_trial(task_dir, settings, tmp_path, f"{script}; echo said > /logs/agent/said.txt")
     assert result.exception_info is None
     assert result.verifier_result.rewards == {"reward": reward}
     folder = tmp_path / "trial" / "verifier"
@@ -85,7 +88,9 @@ def frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-async def test_the_event_loop_waits_for_no_file_that_may_be_large(task_dir: Path, tmp_path: Path) -> None:
+async def test_the_event_loop_waits_for_no_file_that_may_be_large(
+    task_dir: Path, settings: SandboxSettings, tmp_path: Path
+) -> None:
     own = tmp_path / "task"
     shutil.copytree(task_dir, own)
     state = State(tmp_path / "state")
@@ -104,7 +109,8 @@ async def test_the_event_loop_waits_for_no_file_that_may_be_large(task_dir: Path
             (on_loop if main else elsewhere).append(f"{event} {path}")
 
     sys.addaudithook(record)
-    result = await run_trial(own, state, tmp_path, FIX)
+    own_settings = settings.model_copy(update={"state": state.root})
+    result = await run_trial(own, own_settings, tmp_path, FIX)
     assert result.verifier_result.rewards == {"reward": 1}
     assert not on_loop
     for folder in watched:
@@ -113,12 +119,12 @@ async def test_the_event_loop_waits_for_no_file_that_may_be_large(task_dir: Path
 
 @pytest.mark.parametrize(("storage", "disk_mb"), [("storage_mb = 300\n", 300), ("", 64)])
 async def test_the_disk_limit_of_the_task_comes_before_that_of_the_run(
-    task_dir: Path, state: State, tmp_path: Path, storage: str, disk_mb: int
+    task_dir: Path, settings: SandboxSettings, tmp_path: Path, storage: str, disk_mb: int
 ) -> None:
     own = tmp_path / "task"
     shutil.copytree(task_dir, own)
     write_files(own, {"task.toml": TASK_TOML + storage})
-    trial = await Trial.create(trial_config(own, state, tmp_path, "true"))
+    trial = await Trial.create(trial_config(own, settings, tmp_path, "true"))
     assert trial.agent_environment.limits == Limits(memory_mb=512, processes=64, disk_mb=disk_mb)
 
 
@@ -135,32 +141,36 @@ ESCAPES = {
 
 
 @pytest.mark.parametrize("script", ESCAPES.values(), ids=ESCAPES.keys())
-async def test_no_escape_from_a_verdict(task_dir: Path, state: State, tmp_path: Path, script: str) -> None:
-    result = await run_trial(task_dir, state, tmp_path, script)
+async def test_no_escape_from_a_verdict(task_dir: Path, settings: SandboxSettings, tmp_path: Path, script: str) -> None:
+    result = await run_trial(task_dir, settings, tmp_path, script)
     assert result.exception_info is None
     assert result.verifier_result.rewards == {"reward": 0}
     assert not processes_named("4444.8")
 
 
-async def test_an_agent_out_of_time_is_graded_on_what_it_did(task_dir: Path, state: State, tmp_path: Path) -> None:
-    result = await run_trial(task_dir, state, tmp_path, f"{FIX}; sleep 4444.9", override_timeout_sec=1.5)
+async def test_an_agent_out_of_time_is_graded_on_what_it_did(
+    task_dir: Path, settings: SandboxSettings, tmp_path: Path
+) -> None:
+    result = await run_trial(task_dir, settings, tmp_path, f"{FIX}; sleep 4444.9", override_timeout_sec=1.5)
     assert result.exception_info.exception_type == "AgentTimeoutError"
     assert result.verifier_result.rewards == {"reward": 1}
     assert not processes_named("4444.9")
 
 
-async def test_a_task_with_a_network_is_refused(task_dir: Path, state: State, tmp_path: Path) -> None:
+async def test_a_task_with_a_network_is_refused(task_dir: Path, settings: SandboxSettings, tmp_path: Path) -> None:
     public = tmp_path / "public"
     shutil.copytree(task_dir, public)
     write_files(public, {"task.toml": TASK_TOML.replace("no-network", "public")})
     with pytest.raises(SandboxError, match="network mode 'public'"):
-        await run_trial(public, state, tmp_path, "true")
+        await run_trial(public, settings, tmp_path, "true")
 
 
-async def test_a_task_that_shows_its_hidden_test_never_starts(task_dir: Path, state: State, tmp_path: Path) -> None:
+async def test_a_task_that_shows_its_hidden_test_never_starts(
+    task_dir: Path, settings: SandboxSettings, state: State, tmp_path: Path
+) -> None:
     shown = tmp_path / "shown"
     shutil.copytree(task_dir, shown)
     shutil.copy(shown / "tests" / "files" / "tests" / "test_hidden.py", shown / "environment" / "repo" / "notes.txt")
-    result = await run_trial(shown, state, tmp_path, "true")
+    result = await run_trial(shown, settings, tmp_path, "true")
     assert result.exception_info.exception_type == "TaskError"
     assert not list(state.runs.iterdir())

@@ -15,10 +15,9 @@ import pytest
 from sandbox_tools import processes_named, python, shell
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
-from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
 from lego_rl.sandbox.limits import Limits
-from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.sandbox import Phase, Provider, Sandbox, TaskImage
+from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
 
 LEFT_BEHIND = "(setsid setsid sleep {seconds} </dev/null >/dev/null 2>&1 &); (sleep {seconds} &) ; true"
@@ -31,11 +30,17 @@ def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
         time.sleep(0.02)
 
 
+def groups_of(box: Sandbox) -> list[str]:
+    """The control groups that the sandbox's run folder answers for; Docker's own are the daemon's."""
+    listing = box.run_folder.cgroups
+    return listing.read_text().split() if listing.exists() else []
+
+
 def still_there(paths: list[str]) -> list[str]:
     return [path for path in paths if Path(path).exists()]
 
 
-async def test_memory_of_one_process(box: BubblewrapSandbox) -> None:
+async def test_memory_of_one_process(box: Sandbox) -> None:
     done = await python(box, "x = bytearray(1 << 30); x[::4096] = b'1' * len(x[::4096]); print('got it')")
     assert "got it" not in done.stdout
     assert done.returncode != 0
@@ -44,7 +49,7 @@ async def test_memory_of_one_process(box: BubblewrapSandbox) -> None:
     assert (await python(box, "x = bytearray(64 << 20); print('fine')")).stdout == "fine\n"
 
 
-async def test_memory_of_many_processes(image: BubblewrapImage) -> None:
+async def test_memory_of_many_processes(image: TaskImage) -> None:
     box = await image.start(Phase.AGENT, limits=Limits(memory_mb=128))
     code = """
         import mmap, os, time
@@ -64,7 +69,7 @@ async def test_memory_of_many_processes(image: BubblewrapImage) -> None:
         await box.close()
 
 
-async def test_number_of_processes(box: BubblewrapSandbox) -> None:
+async def test_number_of_processes(box: Sandbox) -> None:
     code = """
         import os, time
         count = 0
@@ -84,7 +89,7 @@ async def test_number_of_processes(box: BubblewrapSandbox) -> None:
     assert (await shell(box, "echo alive")).stdout == "alive\n"
 
 
-async def test_disk(box: BubblewrapSandbox) -> None:
+async def test_disk(box: Sandbox) -> None:
     done = await shell(
         box, "for i in $(seq 1000); do head -c 1000000 /dev/zero > /app/f$i; sleep 0.005; done", timeout_sec=60
     )
@@ -116,13 +121,13 @@ if os.geteuid() == 0:  # the kernel shows nobody else what such a mapping holds
 
 
 @pytest.mark.parametrize("script", HIDING_PLACES.values(), ids=HIDING_PLACES.keys())
-async def test_nothing_on_disk_can_be_hidden(box: BubblewrapSandbox, script: str) -> None:
+async def test_nothing_on_disk_can_be_hidden(box: Sandbox, script: str) -> None:
     done = await shell(box, f"{script}; sleep 30", timeout_sec=20)
     assert done.died
     assert box.limit_hits().disk
 
 
-async def test_files_in_memory_are_not_on_the_disk(box: BubblewrapSandbox) -> None:
+async def test_files_in_memory_are_not_on_the_disk(box: Sandbox) -> None:
     code = """
         import os, time
         held = [os.memfd_create("m"), os.open("/tmp/f", os.O_CREAT | os.O_RDWR)]
@@ -135,7 +140,7 @@ async def test_files_in_memory_are_not_on_the_disk(box: BubblewrapSandbox) -> No
     assert not box.limit_hits().disk
 
 
-async def test_one_file_and_temporary_files(image: BubblewrapImage) -> None:
+async def test_one_file_and_temporary_files(image: TaskImage) -> None:
     box = await image.start(Phase.AGENT, limits=Limits(disk_mb=8, scratch_mb=4))
     try:
         done = await shell(box, "head -c 9000000 /dev/zero > /run/report/big; stat -c %s /run/report/big")
@@ -147,7 +152,7 @@ async def test_one_file_and_temporary_files(image: BubblewrapImage) -> None:
         await box.close()
 
 
-async def test_a_timeout_kills_the_tree(box: BubblewrapSandbox) -> None:
+async def test_a_timeout_kills_the_tree(box: Sandbox) -> None:
     started = time.monotonic()
     done = await shell(box, LEFT_BEHIND.format(seconds="4444.1") + "; echo before; sleep 4444.1", timeout_sec=0.5)
     assert (done.timed_out, done.stdout) == (True, "before\n")
@@ -156,7 +161,7 @@ async def test_a_timeout_kills_the_tree(box: BubblewrapSandbox) -> None:
     assert (await shell(box, "echo still there")).stdout == "still there\n"
 
 
-async def test_cancelling_kills_the_tree(box: BubblewrapSandbox) -> None:
+async def test_cancelling_kills_the_tree(box: Sandbox) -> None:
     task = asyncio.create_task(shell(box, LEFT_BEHIND.format(seconds="4444.2") + "; sleep 4444.2"))
     await asyncio.to_thread(wait_until, lambda: len(processes_named("4444.2")) >= 3)
     task.cancel()
@@ -165,7 +170,7 @@ async def test_cancelling_kills_the_tree(box: BubblewrapSandbox) -> None:
     assert not processes_named("4444.2")
 
 
-async def test_a_process_left_behind_does_not_hold_a_command(box: BubblewrapSandbox) -> None:
+async def test_a_process_left_behind_does_not_hold_a_command(box: Sandbox) -> None:
     started = time.monotonic()
     done = await shell(box, "sleep 4444.3 & echo done")
     assert (done.returncode, done.stdout) == (0, "done\n")
@@ -174,7 +179,7 @@ async def test_a_process_left_behind_does_not_hold_a_command(box: BubblewrapSand
     assert not processes_named("4444.3")
 
 
-async def test_kill_leaves_nothing_and_close_removes_all(image: BubblewrapImage) -> None:
+async def test_kill_leaves_nothing_and_close_removes_all(image: TaskImage) -> None:
     box = await image.start(Phase.AGENT)
     await shell(box, LEFT_BEHIND.format(seconds="4444.4"))
     with pytest.raises(SandboxError, match="kill it first"):
@@ -185,14 +190,14 @@ async def test_kill_leaves_nothing_and_close_removes_all(image: BubblewrapImage)
     with pytest.raises(SandboxError, match="died"):
         await box.get("/app")
     assert (await box.snapshot()).upper.is_dir()
-    groups = box.run_folder.cgroups.read_text().splitlines()
+    groups = groups_of(box)
     await box.close()
     await box.close()
     assert not box.run_folder.path.exists()
     assert still_there(groups) == []
 
 
-async def test_output_is_bounded_and_statuses_are_a_shells(image: BubblewrapImage) -> None:
+async def test_output_is_bounded_and_statuses_are_a_shells(image: TaskImage) -> None:
     box = await image.start(Phase.AGENT, limits=Limits(output_bytes=1000))
     try:
         done = await shell(box, "echo first; head -c 5000000 /dev/zero | tr '\\0' x; echo; echo last; exit 3")
@@ -209,7 +214,7 @@ async def test_output_is_bounded_and_statuses_are_a_shells(image: BubblewrapImag
         await box.close()
 
 
-async def test_many_commands_at_once(box: BubblewrapSandbox) -> None:
+async def test_many_commands_at_once(box: Sandbox) -> None:
     done = await asyncio.gather(*(shell(box, f"sleep 0.1; echo {number}") for number in range(12)))
     assert [result.stdout for result in done] == [f"{number}\n" for number in range(12)]
 
@@ -217,37 +222,40 @@ async def test_many_commands_at_once(box: BubblewrapSandbox) -> None:
 OWNER = """
 import asyncio, json, sys
 from pathlib import Path
-from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
-from lego_rl.sandbox.image import Image
-from lego_rl.sandbox.state import State
-from lego_rl.sandbox.toolchain import prepare_toolchain
+from lego_rl.sandbox.environments import provider_of
+from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.settings import SandboxSettings
 
 async def main():
-    state = State(Path(sys.argv[1]))
-    box = await BubblewrapSandbox.start(Image(None, Path(sys.argv[2]), "/app"), prepare_toolchain(state), state=state)
+    provider = provider_of(SandboxSettings.model_validate(json.loads(sys.argv[1])))
+    box = await provider.prepare(Path(sys.argv[2]), workdir="/app").start(Phase.AGENT)
     await box.exec(["bash", "-c", sys.argv[3]])
-    print(json.dumps([box.run_folder.path.name, box.run_folder.cgroups.read_text().split()]), flush=True)
+    groups = box.run_folder.cgroups
+    print(json.dumps([box.run_folder.path.name, groups.read_text().split() if groups.exists() else []]), flush=True)
     await asyncio.sleep(1000)
 
 asyncio.run(main())
 """
 
 
-def test_kill_9_of_the_owner_leaves_nothing(image: BubblewrapImage, state: State) -> None:
+def test_kill_9_of_the_owner_leaves_nothing(
+    settings: SandboxSettings, provider: Provider, task_dir: Path, state: State
+) -> None:
     mounts = Path("/proc/self/mounts").read_text()
     script = LEFT_BEHIND.format(seconds="4444.5")
     with subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(state.root), str(image.pristine), script], stdout=subprocess.PIPE, text=True
-    ) as owner:
+        [sys.executable, "-c", OWNER, settings.model_dump_json(), str(task_dir / "environment"), script],
+        stdout=subprocess.PIPE, text=True,
+    ) as owner:  # fmt: skip
         assert owner.stdout is not None
         name, groups = json.loads(owner.stdout.readline())
         assert len(processes_named("4444.5")) >= 2
-        assert state.reap_stale() == []
+        assert provider.reap() == []
         owner.kill()
     wait_until(lambda: not processes_named("4444.5"))
     wait_until(lambda: not processes_named(name))
     assert (state.runs / name).is_dir()
-    assert state.reap_stale() == [name]
+    assert provider.reap() == [name]
     assert not (state.runs / name).exists()
     assert still_there(groups) == []
     assert Path("/proc/self/mounts").read_text() == mounts

@@ -9,7 +9,7 @@ from sandbox_tools import python, shell
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox import controlled as box_module
 from lego_rl.sandbox import transfer
-from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
+from lego_rl.sandbox.sandbox import Sandbox
 
 STOP_WHATEVER_COMES_NEXT = """
 import os, signal
@@ -24,9 +24,7 @@ while True:
 """
 
 
-async def test_a_transfer_that_is_stopped_from_inside_ends(
-    box: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_transfer_that_is_stopped_from_inside_ends(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transfer, "TRANSFER_SECONDS", 2.0)
     await shell(box, "head -c 40000000 /dev/zero > /app/large")
     ready = asyncio.Event()
@@ -44,9 +42,7 @@ async def test_a_transfer_that_is_stopped_from_inside_ends(
         assert (await shell(box, "echo alive")).stdout == "alive\n"
 
 
-async def test_a_first_process_that_does_not_answer_is_killed(
-    box: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_first_process_that_does_not_answer_is_killed(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(box_module, "ANSWER_SECONDS", 0.5)
     signal.pidfd_send_signal(box._pidfd, signal.SIGSTOP)
     async with asyncio.timeout(60):

@@ -7,12 +7,12 @@ import pytest
 from sandbox_tools import shell
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
 from lego_rl.sandbox.records import Record, read_tree, write_tree
+from lego_rl.sandbox.sandbox import Sandbox
 from lego_rl.sandbox.transfer import TransferError
 
 
-async def test_round_trip(box: BubblewrapSandbox, tmp_path: Path) -> None:
+async def test_round_trip(box: Sandbox, tmp_path: Path) -> None:
     source = tmp_path / "source"
     (source / "empty").mkdir(parents=True)
     (source / "sub").mkdir()
@@ -32,20 +32,20 @@ async def test_round_trip(box: BubblewrapSandbox, tmp_path: Path) -> None:
     assert os.access(tmp_path / "target" / "run", os.X_OK)
 
 
-async def test_links_below_a_target_are_replaced_not_followed(box: BubblewrapSandbox) -> None:
+async def test_links_below_a_target_are_replaced_not_followed(box: Sandbox) -> None:
     await shell(box, "mkdir /tmp/out; ln -s /tmp/out /app/sub; ln -s /tmp/out/file /app/file; mkfifo /app/pipe")
     await box.put("/app", [Record(name, "file", b"new") for name in ("sub/inner", "file", "pipe")])
     done = await shell(box, "ls /tmp/out; cat /app/sub/inner /app/file /app/pipe; test -L /app/sub || echo real")
     assert done.stdout == "newnewnewreal\n"
 
 
-async def test_deletions_stay_below_the_target(box: BubblewrapSandbox) -> None:
+async def test_deletions_stay_below_the_target(box: Sandbox) -> None:
     await shell(box, "mkdir -p /tmp/out/d; touch /tmp/out/d/kept; ln -s /tmp/out /app/sub; mkdir -p /app/tree/a/b")
     await box.put("/app", [Record(name, "deleted") for name in ("sub/d/kept", "tree", "absent/x", "calc/data.txt")])
     assert (await shell(box, "ls /tmp/out/d; ls /app/tree /app/calc/data.txt")).stdout == "kept\n"
 
 
-async def test_what_comes_out_is_written_below_its_target(box: BubblewrapSandbox, tmp_path: Path) -> None:
+async def test_what_comes_out_is_written_below_its_target(box: Sandbox, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     await shell(
@@ -66,7 +66,7 @@ async def test_what_comes_out_is_written_below_its_target(box: BubblewrapSandbox
         write_tree([Record("../x", "file", b"x")], tmp_path / "target")
 
 
-async def test_what_is_not_there_is_an_error(box: BubblewrapSandbox) -> None:
+async def test_what_is_not_there_is_an_error(box: Sandbox) -> None:
     with pytest.raises(TransferError, match="No such file"):
         await box.get("/app/absent")
     with pytest.raises(TransferError, match="Read-only"):

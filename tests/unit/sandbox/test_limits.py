@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_rl.sandbox.bubblewrap.cgroups import Cgroups, Hierarchies
+from lego_rl.sandbox.cgroups import Cgroups, Hierarchies
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.output import BoundedOutput
 

@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import override
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.bubblewrap.cgroups import Cgroups
 from lego_rl.sandbox.bubblewrap.launch import Running, launch
 from lego_rl.sandbox.bubblewrap.layout import plan
+from lego_rl.sandbox.cgroups import Cgroups
 from lego_rl.sandbox.controlled import ControlledSandbox
 from lego_rl.sandbox.diff import OverlaySnapshot
 from lego_rl.sandbox.image import Image

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.bubblewrap.cgroups import Cgroups
-from lego_rl.sandbox.bubblewrap.layout import FIRST_PROGRAM, Layout
+from lego_rl.sandbox.bubblewrap.layout import Layout
 from lego_rl.sandbox.bubblewrap.preflight import check_machine
+from lego_rl.sandbox.cgroups import Cgroups
 from lego_rl.sandbox.channel import Channel
+from lego_rl.sandbox.controlled import FIRST_PROGRAM
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.output import readable_copy
 from lego_rl.sandbox.seccomp import filter_descriptor

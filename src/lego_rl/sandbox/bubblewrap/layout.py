@@ -8,22 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lego_rl.errors import SandboxError
 from lego_rl.sandbox.bubblewrap import rootfs
 from lego_rl.sandbox.bubblewrap.launcher import STAGE
 from lego_rl.sandbox.bubblewrap.preflight import bubblewrap
+from lego_rl.sandbox.controlled import FIRST_PROGRAM, INSIDE
 from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.limits import Limits
-from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.mounts import Mount, check_beside, check_readable
 from lego_rl.sandbox.report import REPORT_FOLDER
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal_request import KERNEL_FOLDERS, Surroundings
-from lego_rl.sandbox.state import RunFolder, State, outside_uid
+from lego_rl.sandbox.state import RunFolder, State
+from lego_rl.sandbox.surroundings import HOST_FOLDERS, generated_etc
 from lego_rl.sandbox.toolchain import Toolchain
 from lego_rl.sandbox.user import UID
 
-INSIDE = Path(__file__).parent.with_name("inside.py")
-FIRST_PROGRAM = "/run/sandbox/init.py"
 NAMESPACES = (
     "--unshare-user", "--uid", str(UID), "--gid", str(UID), "--unshare-pid", "--unshare-net",
     "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox", "--die-with-parent",
@@ -58,10 +57,7 @@ class Layout:
         Raises:
             SandboxError: As root: the identity that sandboxes have on the host may not read it.
         """
-        status, uid = source.stat(), outside_uid()
-        wanted = 0o005 if source.is_dir() else 0o004
-        if uid not in (None, status.st_uid) and status.st_mode & wanted != wanted:
-            raise SandboxError(f"{source} is private to root, a sandbox cannot read it", f"chmod -R o+rX {source}")
+        check_readable(source)
         name = self.binds.setdefault(source, f"b{len(self.binds)}")
         return f"{STAGE}/{name}"
 
@@ -83,11 +79,11 @@ def plan(
     layout = Layout()
     git = image.git_layer(phase)
     run_name = layout.binds.setdefault(run.path, "run")
-    etc = layout.stage(rootfs.generated_etc(state))
+    etc = layout.stage(generated_etc(state))
     arguments = [bubblewrap(), *NAMESPACES]
     if image.rootfs is None:
         arguments += rootfs.host_root(etc)
-        layout.host_folders.extend(rootfs.HOST_FOLDERS)
+        layout.host_folders.extend(HOST_FOLDERS)
     else:
         below = [image.rootfs] if git is None else [git, image.rootfs]
         layout.overlays.append(_overlay("root", layout, below, f"{run_name}/root-upper", f"{run_name}/root-work"))
@@ -100,8 +96,7 @@ def plan(
     arguments += ["--bind", f"{STAGE}/{run_name}/report", REPORT_FOLDER]
     arguments += ["--ro-bind", layout.stage(INSIDE), FIRST_PROGRAM]
     for mount in (*toolchain.mounts, *mounts):
-        if f"{image.workdir}/".startswith(f"{mount.target.rstrip('/')}/"):
-            raise SandboxError(f"a mount at {mount.target} would cover the work tree", "mount it elsewhere")
+        check_beside(mount, image.workdir)
         arguments += ["--ro-bind", layout.stage(mount.source), mount.target]
         layout.host_folders.append(mount.target)
     if image.rootfs is None:

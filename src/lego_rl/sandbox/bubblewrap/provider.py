@@ -1,5 +1,6 @@
 """Bubblewrap as a way to isolate: the default, fast, without a daemon."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,11 +8,11 @@ from pathlib import Path
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
 from lego_rl.sandbox.bubblewrap.preflight import check_machine
-from lego_rl.sandbox.bubblewrap.probe import probe
 from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.image import Image, check_rootfs, prepare_image
 from lego_rl.sandbox.limits import LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.probe import WORKDIR, probe
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.toolchain import Toolchain, prepare_toolchain
@@ -91,7 +92,11 @@ class BubblewrapProvider:
 
     async def probe(self) -> LimitReport:
         """See `Provider.probe`."""
-        return await probe(self.state)
+        await asyncio.to_thread(self.check)
+        return await probe(self._around, self.state)
+
+    def _around(self, tree: Path) -> BubblewrapImage:
+        return BubblewrapImage(Image(None, tree, WORKDIR), prepare_toolchain(self.state), self.state)
 
     def reap(self) -> list[str]:
         """See `Provider.reap`."""

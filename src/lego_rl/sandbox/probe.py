@@ -1,21 +1,19 @@
 """One real sandbox, started, used and removed: the proof that this machine can isolate agents.
 
-Invariant: it takes the path that a trial takes (launcher, overlay, seal, kill, snapshot), on the file system that
-trials use, and leaves nothing behind.
+Invariant: it takes the path that a trial takes (start, overlay, seal, kill, snapshot), on the file system that trials
+use, and leaves nothing behind.
 """
 
 import asyncio
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
-from lego_rl.sandbox.bubblewrap.preflight import check_machine
-from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.limits import LimitReport
+from lego_rl.sandbox.sandbox import Phase, TaskImage
 from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.state import State, give_to_sandbox
-from lego_rl.sandbox.toolchain import prepare_toolchain
 from lego_rl.sandbox.verdict import Change, Patch
 
 WORKDIR = "/app"
@@ -24,10 +22,11 @@ EXPECTED = Patch((Change("old/gone", "deleted"), Change("old/new", "file", b"mad
 PROBE_SECONDS = 20.0
 
 
-async def probe(state: State) -> LimitReport:
+async def probe(image_of: Callable[[Path], TaskImage], state: State) -> LimitReport:
     """Start a sandbox, change its work tree and read the change back.
 
     Args:
+        image_of: Makes an image whose work tree, at `WORKDIR`, is a folder that belongs to sandboxes.
         state: Where trials keep their files; their overlays must work there.
 
     Returns:
@@ -36,28 +35,27 @@ async def probe(state: State) -> LimitReport:
     Raises:
         SandboxError: Agents cannot be isolated here, or not in `state`.
     """
-    await asyncio.to_thread(check_machine)
     try:
         state.root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=state.root, prefix="probe-") as folder:
-            return await _use(_work_tree(Path(folder)), state)
+            _fill(Path(folder))
+            return await _use(await asyncio.to_thread(image_of, Path(folder)), state)
     except OSError as error:
         raise SandboxError(
             f"sandboxes cannot keep their files in {state.root}: {error}", "set sandbox.state to a folder of your own"
         ) from error
 
 
-def _work_tree(folder: Path) -> Image:
+def _fill(folder: Path) -> None:
     (folder / "old").mkdir()
     (folder / "old" / "gone").touch()
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
         give_to_sandbox(path)
-    return Image(None, folder, WORKDIR)
 
 
-async def _use(image: Image, state: State) -> LimitReport:
-    box = await BubblewrapSandbox.start(image, await asyncio.to_thread(prepare_toolchain, state), state=state)
+async def _use(image: TaskImage, state: State) -> LimitReport:
+    box = await image.start(Phase.AGENT)
     try:
         await verify_seal(box, None)
         done = await box.exec(["sh", "-c", SCRIPT], timeout_sec=PROBE_SECONDS)

@@ -39,6 +39,35 @@ class Cgroups:
                 return cls(_make_v1({key: parents[key] / name for key in ("memory", "pids")}, limits), "cgroup-v1")
         return cls()
 
+    @classmethod
+    def of(cls, pid: int) -> "Cgroups":
+        """The groups that a process was put into by somebody else.
+
+        Raises:
+            OSError: It has ended, or no group holds its memory and its processes.
+        """
+        memberships = Path(f"/proc/{pid}/cgroup").read_text()
+        found = Hierarchies.parse(memberships, Path("/proc/self/mountinfo").read_text())
+        if {"memory", "pids"} <= found.legacy.keys():
+            return cls({key: found.legacy[key] for key in ("memory", "pids")}, "cgroup-v1")
+        if found.own_unified is None:
+            raise FileNotFoundError("nothing holds memory and processes here")
+        return cls(dict.fromkeys(("memory", "pids"), found.own_unified), "cgroup-v2")
+
+    def held(self) -> tuple[int, int]:
+        """The limits in force: bytes of memory, and processes.
+
+        Raises:
+            OSError: They cannot be read, or one of them is none.
+        """
+        memory = "memory.max" if self.version == "cgroup-v2" else "memory.limit_in_bytes"
+        limits = [
+            (self.groups[key] / name).read_text().strip() for key, name in (("memory", memory), ("pids", "pids.max"))
+        ]
+        if not all(limit.isdecimal() for limit in limits):
+            raise FileNotFoundError(f"a limit is {' or '.join(limits)}")
+        return int(limits[0]), int(limits[1])
+
     @property
     def paths(self) -> list[Path]:
         """Every group, once."""

@@ -1,0 +1,195 @@
+"""One running container.
+
+Invariant: isolation is complete before anything of the caller's runs in it, or `DockerSandbox.start` fails; nothing in
+it is alive after `kill` returned or after the process that owns it is gone, for its first process ends when the host
+hangs up. That it is dead is the kernel's word, not the daemon's.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import override
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox.controlled import ControlledSandbox
+from lego_rl.sandbox.diff import OverlaySnapshot
+from lego_rl.sandbox.docker.config import container
+from lego_rl.sandbox.docker.engine import DaemonError, Engine
+from lego_rl.sandbox.docker.ground import Ground
+from lego_rl.sandbox.docker.labels import labels_of
+from lego_rl.sandbox.docker.launch import Running, in_thread, launch
+from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
+from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.report import REPORT_NAME, read_report
+from lego_rl.sandbox.state import RunFolder
+from lego_rl.sandbox.user import HOME, SYSTEM_PATH, USER
+from lego_rl.sandbox.watchdog import Watchdog
+
+KILL_SECONDS = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+class DockerSandbox(ControlledSandbox):
+    """A started container; made by `start`, ended by `close`."""
+
+    def __init__(self, ground: Ground, limits: Limits, run: RunFolder, running: Running) -> None:
+        super().__init__(ground, limits, running.channel)
+        self.image = ground
+        self.run_folder = run
+        self._cgroups = running.cgroups
+        self._pidfd = running.pidfd
+        self._killed = self._closed = False
+        self._hits = LimitHits()
+        self._watchdog = Watchdog(run, limits, running.first, running.pidfd, watches_memory=False)
+
+    @classmethod
+    async def start(
+        cls, ground: Ground, network: str, *, mounts: Sequence[Mount] = (), limits: Limits | None = None
+    ) -> "DockerSandbox":
+        """Start a container in a network of the daemon, or in ``none``.
+
+        Raises:
+            SandboxError: Some part of the isolation could not be established.
+        """
+        limits = limits or Limits()
+        run = ground.state.new_run()
+        name = name_of(run)
+        try:
+            body = container(ground, mounts, limits, run, network=network, labels=labels_of(ground.state, run))
+            running = await launch(ground.engine, name, body, limits, run)
+        except BaseException:
+            await in_thread(_discard, ground.engine, run)
+            raise
+        return cls(ground, limits, run, running)
+
+    @property
+    @override
+    def environment(self) -> dict[str, str]:
+        """What every command is given unless it says otherwise."""
+        own, python = self.image.env.get("PATH", SYSTEM_PATH), self.image.toolchain.path
+        # An image brings its own Python, if any; where the programs are the host's, ours has pytest and nothing else.
+        path = f"{python}:{own}" if self.image.root.is_host else f"{own}:{python}"
+        defaults = {"HOME": HOME, "USER": USER, "LANG": "C.UTF-8", "TERM": "dumb"}
+        return {**defaults, **self.image.env, "PATH": path}
+
+    @property
+    def limit_report(self) -> LimitReport:
+        """What enforces the limits."""
+        return self._cgroups.report()
+
+    def limit_hits(self) -> LimitHits:
+        """Which of its own limits the sandbox ran into, by the host's evidence."""
+        counted = self._hits if self._killed else self._counted()
+        return replace(counted, disk=self._watchdog.disk_full, unmeasured=self._watchdog.failed)
+
+    async def kill(self) -> None:
+        """Kill everything in the sandbox; its files stay on the host. Calling it again, or when closed, does nothing.
+
+        Raises:
+            SandboxError: A process is still alive; the snapshot must not be trusted then.
+        """
+        if self._killed or self._closed:
+            return
+        self._watchdog.cancel()
+        counted = self._counted()  # The groups are gone soon after the last process.
+        self._channel.close()
+        self._kill_first()
+        try:
+            # The first process of a pid namespace has ended only when every other process in it has.
+            await asyncio.wait_for(_ended(self._pidfd), KILL_SECONDS)
+        except TimeoutError as error:
+            raise SandboxError(
+                "a container could not be killed", "look for processes stuck in the kernel (state D in ps)"
+            ) from error
+        out_of_memory = await in_thread(_ran_out_of_memory, self.image.engine, name_of(self.run_folder))
+        self._hits = replace(counted, memory=max(counted.memory, int(out_of_memory)))
+        self._killed = True
+
+    async def snapshot(self) -> OverlaySnapshot:
+        """See `Sandbox.snapshot`."""
+        self._check_killed()
+        return OverlaySnapshot(self.run_folder.upper)
+
+    async def report(self) -> bytes:
+        """See `Sandbox.report`."""
+        self._check_killed()
+        return await asyncio.to_thread(read_report, self.run_folder.report / REPORT_NAME)
+
+    def _check_killed(self) -> None:
+        if not self._killed:
+            raise SandboxError("what a running sandbox has written may still change", "kill it first")
+
+    async def close(self) -> None:
+        """Kill everything and remove the container and what it wrote; a snapshot is gone with it.
+
+        Raises:
+            SandboxError: A process is still alive. What merely cannot be removed is logged and left.
+        """
+        if self._closed:
+            return
+        try:
+            await self.kill()
+        finally:
+            self._closed = True
+            os.close(self._pidfd)
+            await in_thread(_discard, self.image.engine, self.run_folder)
+
+    @override
+    def _kill_first(self) -> None:
+        """Kill the first process: the kernel then kills all others in the sandbox."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def _counted(self) -> LimitHits:
+        """The kernel's counters; nothing where the groups are gone already, with a container that has ended."""
+        with suppress(OSError):
+            return self._cgroups.hits()
+        return LimitHits()
+
+
+def name_of(run: RunFolder) -> str:
+    """What the container of a run folder is called."""
+    return f"lego-rl-{run.path.name}"
+
+
+async def _ended(pidfd: int) -> None:
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def settle() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    loop.add_reader(pidfd, settle)
+    try:
+        await ended
+    finally:
+        loop.remove_reader(pidfd)
+
+
+def _ran_out_of_memory(engine: Engine, name: str) -> bool:
+    """Whether the kernel killed something in a container for its memory: Docker still knows when the groups are gone.
+
+    A daemon that is gone as well knows nothing, and what the kernel counted before stands alone.
+    """
+    try:
+        engine.wait(name)
+        return bool(engine.container(name)["State"]["OOMKilled"])
+    except DaemonError as error:
+        _log.warning("what killed container %s cannot be asked for: %s", name, error)
+        return False
+
+
+def _discard(engine: Engine, run: RunFolder) -> None:
+    """Remove a container, whatever became of it, and what it wrote; what cannot be removed is left for the next run."""
+    try:
+        engine.remove(name_of(run))
+    except DaemonError as error:
+        _log.warning("container %s is left for the next run to remove: %s", name_of(run), error)
+        return
+    run.remove()

@@ -1,0 +1,152 @@
+"""What Docker is asked for: one container, with everything in it that isolates.
+
+Invariant: what an agent can write is its work tree's overlay, the report and bounded temporary file systems; the
+container's own layer is read-only. Nothing of the host is shown but read-only, and with it nothing that is mounted
+below it, unless that is read-only too.
+
+Source: ``POST /containers/create`` of the Engine API; overlays by the kernel's Documentation/filesystems/overlayfs.rst.
+"""
+
+import os
+import re
+import resource
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox.controlled import FIRST_PROGRAM, INSIDE
+from lego_rl.sandbox.docker.ground import Ground
+from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.mounts import Mount, check_beside, check_readable
+from lego_rl.sandbox.report import REPORT_FOLDER
+from lego_rl.sandbox.state import RunFolder
+from lego_rl.sandbox.surroundings import HIDDEN_IN_PROC, READ_ONLY_IN_PROC, SCRATCH
+
+CONTROL_FOLDER = "/run/control"
+SOCKET, FILTER = "socket", "filter"
+OPEN_FILES = 65_536
+HIDDEN = ("/sys", "/proc/acpi", "/proc/scsi", "/proc/asound", *(f"/proc/{name}" for name in HIDDEN_IN_PROC))
+READ_ONLY = tuple(f"/proc/{name}" for name in READ_ONLY_IN_PROC)
+LOG = {"Type": "json-file", "Config": {"max-size": "64k", "max-file": "1"}}
+"""For what a first process says that cannot start; later it says nothing."""
+
+
+def container(
+    ground: Ground,
+    mounts: Iterable[Mount],
+    limits: Limits,
+    run: RunFolder,
+    *,
+    network: str,
+    labels: Mapping[str, str],
+) -> dict[str, Any]:
+    """The body of the request.
+
+    Args:
+        ground: What it starts from.
+        mounts: What else of the host is shown, read-only.
+        limits: What it may use.
+        run: What it writes on the host.
+        network: ``none``, or the name of a network of the daemon.
+        labels: What it and its volume are found by.
+
+    Raises:
+        SandboxError: A mount would cover the work tree, or the run folder has a name that no overlay can have.
+    """
+    root, toolchain, uid = ground.root, ground.toolchain, ground.uid
+    own = [Mount(INSIDE, FIRST_PROGRAM), Mount(run.control, CONTROL_FOLDER)]
+    shown = [*root.mounts, *toolchain.mounts, *own, *mounts]
+    for mount in shown:
+        check_beside(mount, ground.workdir)
+        check_readable(mount.source)
+    memory = limits.memory_mb << 20
+    files = min(OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    return {
+        "Image": root.image,
+        "Hostname": "sandbox",
+        "User": f"{uid}:{uid}",
+        "WorkingDir": ground.workdir,
+        "Entrypoint": [toolchain.interpreter, "-I", "-S", FIRST_PROGRAM],
+        "Cmd": [f"{CONTROL_FOLDER}/{SOCKET}", "0", "0", str(limits.disk_mb << 20), f"{CONTROL_FOLDER}/{FILTER}"],
+        "Env": [f"LD_LIBRARY_PATH={toolchain.library_path}"] if toolchain.library_path is not None else [],
+        "Healthcheck": {"Test": ["NONE"]},
+        "Labels": dict(labels),
+        "HostConfig": {
+            "NetworkMode": network,
+            "ReadonlyRootfs": True,
+            "CapDrop": ["ALL"],
+            "SecurityOpt": ["no-new-privileges:true"],
+            "IpcMode": "none",
+            "CgroupnsMode": "private",
+            "Memory": memory,
+            "MemorySwap": memory,
+            "PidsLimit": limits.processes,
+            "Ulimits": [{"Name": "nofile", "Soft": files, "Hard": files}],
+            "MaskedPaths": HIDDEN,
+            "ReadonlyPaths": READ_ONLY,
+            "LogConfig": LOG,
+            "Tmpfs": _scratch(ground, limits),
+            "Mounts": [
+                *map(_bind, _with_what_is_below(shown)),
+                _bind(Mount(run.report, REPORT_FOLDER), read_only=False),
+                _work_tree(ground, run, labels),
+            ],
+        },
+    }
+
+
+def _scratch(ground: Ground, limits: Limits) -> dict[str, str]:
+    """Bounded temporary file systems, also where the image would have had a volume of any size."""
+    volumes = (target.rstrip("/") for target in ground.root.volumes)
+    places = {target: "0755" for target in volumes if not f"{ground.workdir}/".startswith(f"{target}/")}
+    options = f"rw,exec,nosuid,nodev,size={limits.scratch_mb << 20},uid={ground.uid},gid={ground.uid}"
+    return {target: f"{options},mode={mode}" for target, mode in {**places, **dict(SCRATCH)}.items()}
+
+
+def _bind(mount: Mount, *, read_only: bool = True) -> dict[str, Any]:
+    return {
+        "Type": "bind",
+        "Source": str(mount.source),
+        "Target": mount.target,
+        "ReadOnly": read_only,
+        "BindOptions": {"Propagation": "rprivate", "NonRecursive": True},
+    }
+
+
+def _work_tree(ground: Ground, run: RunFolder, labels: Mapping[str, str]) -> dict[str, Any]:
+    """An overlay as a volume: the daemon mounts it when the container starts and unmounts it when it has ended."""
+    layers = {"lowerdir": ground.pristine, "upperdir": run.upper, "workdir": run.work}
+    for path in layers.values():
+        if re.search(r"[,:\\\"]", str(path)):
+            raise SandboxError(
+                f"{path} cannot be a layer of an overlay", "set sandbox.state to a folder with a plain name"
+            )
+    options = ",".join(["userxattr", "nosuid", "nodev", *(f"{key}={path}" for key, path in layers.items())])
+    return {
+        "Type": "volume",
+        "Target": ground.workdir,
+        "VolumeOptions": {
+            "NoCopy": True,
+            "Labels": dict(labels),
+            "DriverConfig": {"Name": "local", "Options": {"type": "overlay", "device": "overlay", "o": options}},
+        },
+    }
+
+
+def _with_what_is_below(mounts: Iterable[Mount]) -> Iterable[Mount]:
+    """Mounts, and what is mounted below their sources as mounts of its own: only so is all of it read-only."""
+    points = [_mount_point(line) for line in Path("/proc/self/mountinfo").read_bytes().splitlines()]
+    shown: dict[str, Mount] = {}
+    for mount in mounts:
+        for point in points:
+            if point != mount.source and point.is_relative_to(mount.source):
+                below = f"{mount.target.rstrip('/')}/{point.relative_to(mount.source)}"
+                shown.setdefault(below, Mount(point, below))
+        shown[mount.target] = mount
+    return shown.values()
+
+
+def _mount_point(line: bytes) -> Path:
+    """Where a line of mountinfo says that something is mounted; proc(5) writes blanks in octal."""
+    return Path(os.fsdecode(re.sub(rb"\\(\d{3})", lambda found: bytes([int(found[1], 8)]), line.split()[4])))

@@ -1,0 +1,247 @@
+"""The Docker Engine's HTTP interface, as much of it as sandboxes need.
+
+Invariant: every call ends in bounded time, and one that the daemon refuses is a `DaemonError` with the daemon's own
+words. Calls block, so an event loop makes them from a thread.
+
+Source: the Engine API reference (docs.docker.com/reference/api/engine), version 1.41 and later. Paths carry no version:
+a daemon takes such a path for its own newest.
+"""
+
+import http.client
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, override
+from urllib.parse import quote, urlencode
+
+from lego_rl.errors import SandboxError
+
+CALL_SECONDS = 60.0
+"""How long the daemon may be silent within a call; starting a container is the slowest that is not a build."""
+BUILD_SECONDS = 600.0
+START = "scripts/dockerd.sh start"
+INSTALL = "apt-get install docker.io, then scripts/dockerd.sh start"
+LOG = "read the log of the daemon; scripts/dockerd.sh keeps it beside its socket"
+
+type Json = Mapping[str, Any]
+"""An object of the interface, as the reference describes it."""
+
+
+class DaemonError(SandboxError):
+    """The daemon cannot be reached or refused a call.
+
+    Args:
+        problem: What is wrong.
+        fix: What to do about it.
+        status: HTTP status of a refusal, 0 where there was no answer.
+    """
+
+    def __init__(self, problem: str, fix: str, *, status: int = 0) -> None:
+        super().__init__(problem, fix)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A daemon on this machine.
+
+    Attributes:
+        socket: Where it listens.
+    """
+
+    socket: Path
+
+    def info(self) -> Json:
+        """What the daemon says of itself and of its machine."""
+        return self._object("GET", "/info")
+
+    def image(self, name: str) -> Json | None:
+        """An image by id or name; ``None`` where the daemon has none."""
+        try:
+            return self._object("GET", f"/images/{quote(name)}/json")
+        except DaemonError as error:
+            if error.status == http.client.NOT_FOUND:
+                return None
+            raise
+
+    def import_image(self, root: bytes, name: str) -> None:
+        """Make an image called `name` of a tar of a root file system."""
+        repository, _, tag = name.rpartition(":")
+        query = {"fromSrc": "-", "repo": repository, "tag": tag}
+        list(self._progress("/images/create", query, root, CALL_SECONDS))
+
+    def build(self, context: IO[bytes], name: str) -> None:
+        """Build an image called `name` of a tar of its context, with the base images that the daemon has.
+
+        Raises:
+            DaemonError: A step failed; the message is the end of what it printed.
+        """
+        query = {"t": name, "rm": "1", "forcerm": "1", "pull": "0"}
+        list(self._progress("/build", query, context, BUILD_SECONDS))
+
+    def create(self, name: str, config: Json) -> None:
+        """Create a container called `name`."""
+        self._object("POST", "/containers/create", {"name": name}, config)
+
+    def start(self, name: str) -> None:
+        """Start a container."""
+        self._call("POST", f"/containers/{name}/start")
+
+    def wait(self, name: str) -> None:
+        """Wait until the daemon knows that a container has ended, and has unmounted what was mounted for it."""
+        self._call("POST", f"/containers/{name}/wait", {"condition": "not-running"})
+
+    def container(self, name: str) -> Json:
+        """What there is to know of a container."""
+        return self._object("GET", f"/containers/{name}/json")
+
+    def printed(self, name: str) -> str:
+        """The end of what a container's first process printed."""
+        query = {"stdout": "1", "stderr": "1", "tail": "20"}
+        stream = self._call("GET", f"/containers/{name}/logs", query)
+        # Each piece has a head of 8 bytes, the last four of which are its length.
+        text, position = b"", 0
+        while position + 8 <= len(stream):
+            size = int.from_bytes(stream[position + 4 : position + 8], "big")
+            text += stream[position + 8 : position + 8 + size]
+            position += 8 + size
+        return text.decode(errors="replace")
+
+    def remove(self, name: str) -> None:
+        """Kill a container and remove it with its volumes; one that is gone is fine."""
+        try:
+            self._call("DELETE", f"/containers/{name}", {"force": "1", "v": "1"})
+        except DaemonError as error:
+            if error.status != http.client.NOT_FOUND:
+                raise
+
+    def containers(self, labels: Mapping[str, str]) -> list[Json]:
+        """All containers that have these labels, whatever their state."""
+        return self._list("/containers/json", {"all": "1", "filters": _filters(labels)})
+
+    def volumes(self, labels: Mapping[str, str]) -> list[Json]:
+        """All volumes that have these labels."""
+        found = self._object("GET", "/volumes", {"filters": _filters(labels)})
+        return list(found.get("Volumes") or ())
+
+    def remove_volume(self, name: str) -> None:
+        """Remove a volume; one that is gone is fine."""
+        try:
+            self._call("DELETE", f"/volumes/{quote(name)}")
+        except DaemonError as error:
+            if error.status != http.client.NOT_FOUND:
+                raise
+
+    @contextmanager
+    def archive(self, name: str, path: str) -> Iterator[IO[bytes]]:
+        """A tar of a path in a container, as a stream; nothing in the container is executed for it.
+
+        Raises:
+            OSError: The stream breaks off.
+        """
+        with self._open("GET", f"/containers/{name}/archive", {"path": path}) as response:
+            yield response
+
+    def _object(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Json | None = None) -> Json:
+        answer = json.loads(self._call(method, path, query, body))
+        if not isinstance(answer, dict):
+            raise DaemonError(f"Docker answered {method} {path} with no object", "look at the daemon's log")
+        return answer
+
+    def _list(self, path: str, query: Mapping[str, str]) -> list[Json]:
+        answer = json.loads(self._call("GET", path, query))
+        return list(answer)
+
+    def _call(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Json | None = None) -> bytes:
+        content = json.dumps(body).encode() if body is not None else None
+        with self._open(method, path, query, content) as response, self._answering():
+            return response.read()
+
+    def _progress(self, path: str, query: Mapping[str, str], body: bytes | IO[bytes], seconds: float) -> Iterator[Json]:
+        """The lines of a call that reports as it goes; a failure comes as one of them, with status 200."""
+        tar = "application/x-tar"
+        with self._open("POST", path, query, body, kind=tar, seconds=seconds) as response, self._answering():
+            said = ""
+            for line in response:
+                message: Json = json.loads(line)
+                said = str(message.get("stream", "")).strip() or said
+                if "error" in message:
+                    raise DaemonError(f"Docker: {_one_line(str(message['error']))} ({_one_line(said)})", LOG)
+                yield message
+
+    @contextmanager
+    def _open(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: bytes | IO[bytes] | None = None,
+        *,
+        kind: str = "application/json",
+        seconds: float = CALL_SECONDS,
+    ) -> Iterator[http.client.HTTPResponse]:
+        connection = _Connection(self.socket, seconds)
+        url = f"{path}?{urlencode(query)}" if query else path
+        with closing(connection):
+            with self._answering():
+                connection.request(method, url, body, {"Content-Type": kind})
+                response = connection.getresponse()
+                if response.status >= http.client.BAD_REQUEST:
+                    refusal = f"Docker refused {method} {path}: {_refusal(response)}"
+                    raise DaemonError(refusal, LOG, status=response.status)
+            yield response
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Around every wait for the daemon: one that gives no answer is a `DaemonError`."""
+        try:
+            yield
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: Exception) -> DaemonError:
+        """The error for a daemon that gave no answer, with the one command that mends it."""
+        if isinstance(error, PermissionError):
+            return DaemonError(
+                f"this user may not use the Docker daemon at {self.socket}",
+                "sudo usermod -aG docker $USER, then log in again",
+            )
+        if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+            installed = shutil.which("dockerd", path=f"{os.defpath}:/usr/sbin:/usr/local/sbin:/sbin")
+            return DaemonError(f"no Docker daemon listens at {self.socket}", START if installed else INSTALL)
+        return DaemonError(f"the Docker daemon at {self.socket} gave no answer: {error or type(error).__name__}", LOG)
+
+
+class _Connection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path, seconds: float) -> None:
+        super().__init__("docker", timeout=seconds)
+        self._path = path
+
+    @override
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def _filters(labels: Mapping[str, str]) -> str:
+    return json.dumps({"label": [f"{key}={value}" for key, value in labels.items()]})
+
+
+def _refusal(response: http.client.HTTPResponse) -> str:
+    text = response.read().decode(errors="replace")
+    try:
+        return _one_line(str(json.loads(text)["message"]))
+    except (ValueError, KeyError, TypeError):
+        return _one_line(text) or response.reason
+
+
+def _one_line(text: str) -> str:
+    return "; ".join(line.strip() for line in text.splitlines() if line.strip())

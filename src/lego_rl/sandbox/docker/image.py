@@ -1,0 +1,156 @@
+"""A task's image, and how it is made of the task's ``environment/`` folder.
+
+Invariant: an image is made once for each state of what it is made of, from images that the daemon has; agent phase and
+grading start from the same one, whose work tree is a private copy that no container can write.
+
+A Dockerfile that needs no build is read as bubblewrap reads it, below the root that the settings name; any other is
+built by the daemon.
+"""
+
+import fcntl
+import re
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox.docker.engine import Engine
+from lego_rl.sandbox.docker.ground import Ground
+from lego_rl.sandbox.docker.root import Root, host_root, image_root
+from lego_rl.sandbox.docker.tree import tree_of
+from lego_rl.sandbox.dockerfile import NeedsBuildError, Recipe
+from lego_rl.sandbox.image import fingerprint, recipe_of, work_tree
+from lego_rl.sandbox.state import State, owner_uid
+from lego_rl.sandbox.toolchain import prepare_toolchain
+
+HOST, TASK = "host", "task"
+"""Values of ``sandbox.docker.image``: the host's own programs, and what a Dockerfile's ``FROM`` names."""
+BUILT = "lego-rl/task"
+FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE | re.MULTILINE)
+
+
+def prepare(
+    engine: Engine, environment: Path, state: State, *, base: str, workdir: str, docker_image: str | None
+) -> Ground:
+    """Make a task's image.
+
+    Args:
+        engine: The daemon.
+        environment: The task's folder with a Dockerfile, a ``repo/`` folder, or both.
+        state: Where work trees are kept.
+        base: Root of tasks whose Dockerfile needs no build: `HOST`, `TASK`, or the name of an image.
+        workdir: The work directory where neither a Dockerfile nor an image names one.
+        docker_image: The image that the task names instead of a Dockerfile.
+
+    Raises:
+        TaskError: There is nothing to make a work tree of.
+        SandboxError: The image cannot be made here.
+    """
+    maker = _Maker(engine, environment, state, workdir, owner_uid())
+    if docker_image is not None:
+        return maker.named(docker_image)
+    try:
+        return maker.unbuilt(base)
+    except NeedsBuildError:
+        return maker.built()
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """The three ways to an image."""
+
+    engine: Engine
+    environment: Path
+    state: State
+    workdir: str
+    uid: int
+
+    def named(self, name: str) -> Ground:
+        """What a task names; the repository, where there is one beside it, lies over what the image has."""
+        root = image_root(self.engine, name, self.state, self.uid)
+        workdir = root.workdir or self.workdir
+        copies = [("repo", workdir)] if (self.environment / "repo").is_dir() else []
+        return self._image(root, Recipe(workdir, copies=copies))
+
+    def unbuilt(self, base: str) -> Ground:
+        """What a Dockerfile that needs no build, or none at all, puts over a root."""
+        name = base
+        if base == TASK:
+            name = recipe_of(self.environment, self.workdir).base
+            if not re.fullmatch(r"[^\s$]+", name):
+                raise NeedsBuildError(
+                    f"{self.environment} does not plainly name what it starts from", "write FROM NAME"
+                )
+        if base == HOST:
+            root = host_root(self.engine, self.state, self.uid)
+        else:
+            root = image_root(self.engine, name, self.state, self.uid)
+        workdir = root.workdir or self.workdir
+        return self._image(root, recipe_of(self.environment, workdir, start=root.workdir or "/"))
+
+    def built(self) -> Ground:
+        """What the daemon makes of a Dockerfile; built once for each state of the folder.
+
+        Raises:
+            SandboxError: A base image is missing, or a step failed.
+        """
+        dockerfile = self.environment / "Dockerfile"
+        if not dockerfile.is_file():
+            raise SandboxError(
+                f"task {self.environment.parent.name} has no Dockerfile to start from", "set sandbox.docker.image"
+            )
+        for base in bases(dockerfile):
+            if self.engine.image(base) is None:
+                raise SandboxError(
+                    f"{dockerfile} starts from {base}, which Docker does not have", f"docker pull {base}"
+                )
+        name = f"{BUILT}:{fingerprint([self.environment])}"
+        with _one_at_a_time(self.state):
+            if self.engine.image(name) is None:
+                with tempfile.TemporaryFile() as context:
+                    with tarfile.open(fileobj=context, mode="w") as tar:
+                        tar.add(self.environment, arcname=".")
+                    context.seek(0)
+                    self.engine.build(context, name)
+        root = image_root(self.engine, name, self.state, self.uid)
+        return self._image(root, Recipe(root.workdir or self.workdir))
+
+    def _image(self, root: Root, recipe: Recipe) -> Ground:
+        if recipe.workdir == "/":
+            raise SandboxError(
+                f"the work directory of {self.environment.parent.name} is /", "name a folder with WORKDIR"
+            )
+        below = tree_of(self.engine, root, recipe.workdir, self.state)
+        return Ground(
+            engine=self.engine,
+            root=root,
+            pristine=work_tree(self.environment, recipe, below, self.state),
+            workdir=recipe.workdir,
+            env={**root.env, **recipe.env},
+            toolchain=prepare_toolchain(self.state, below_folder_root=not root.is_host),
+            state=self.state,
+            uid=self.uid,
+        )
+
+
+def bases(dockerfile: Path) -> Iterator[str]:
+    """The images that a Dockerfile starts from, without its own stages and what it makes of variables."""
+    stages = {"scratch"}
+    for found in re.finditer(
+        r"(?im)^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", dockerfile.read_text(encoding="utf-8")
+    ):
+        if found[1].lower() not in stages and "$" not in found[1]:
+            yield found[1]
+        stages.add((found[2] or "").lower())
+
+
+@contextmanager
+def _one_at_a_time(state: State) -> Iterator[None]:
+    """Trials of one task start together, and their image is to be built once."""
+    state.root.mkdir(parents=True, exist_ok=True)
+    with (state.root / "build.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,86 @@
+"""Docker as a way to isolate: for tasks that come as images."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lego_rl.sandbox.docker.box import DockerSandbox
+from lego_rl.sandbox.docker.engine import Engine
+from lego_rl.sandbox.docker.ground import Ground
+from lego_rl.sandbox.docker.image import HOST, prepare
+from lego_rl.sandbox.docker.labels import reap
+from lego_rl.sandbox.docker.preflight import check_daemon
+from lego_rl.sandbox.docker.root import host_root
+from lego_rl.sandbox.limits import LimitReport, Limits
+from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.probe import WORKDIR, probe
+from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.state import State, owner_uid
+from lego_rl.sandbox.toolchain import prepare_toolchain
+
+
+@dataclass(frozen=True)
+class DockerImage:
+    """See `TaskImage`.
+
+    Attributes:
+        ground: What its containers start from.
+    """
+
+    ground: Ground
+
+    @property
+    def pristine(self) -> Path:
+        """See `Tree`."""
+        return self.ground.pristine
+
+    @property
+    def workdir(self) -> str:
+        """See `Tree`."""
+        return self.ground.workdir
+
+    async def start(self, phase: Phase, *, mounts: Sequence[Mount] = (), limits: Limits | None = None) -> DockerSandbox:
+        """See `TaskImage.start`."""
+        return await DockerSandbox.start(self.ground, "none", mounts=mounts, limits=limits)
+
+
+@dataclass(frozen=True)
+class DockerProvider:
+    """See `Provider`.
+
+    Attributes:
+        state: Folder for caches and run folders.
+        engine: The daemon, on this machine.
+        base: Root file system of tasks whose Dockerfile needs no build (`image.HOST`, `image.TASK`, or an image).
+    """
+
+    state: State
+    engine: Engine
+    base: str = HOST
+
+    def check(self) -> None:
+        """See `Provider.check`."""
+        check_daemon(self.engine)
+
+    def prepare(self, environment: Path, *, workdir: str, docker_image: str | None = None) -> DockerImage:
+        """See `Provider.prepare`."""
+        return DockerImage(
+            prepare(self.engine, environment, self.state, base=self.base, workdir=workdir, docker_image=docker_image)
+        )
+
+    async def probe(self) -> LimitReport:
+        """See `Provider.probe`."""
+        await asyncio.to_thread(self.check)
+        return await probe(self._around, self.state)
+
+    def reap(self) -> list[str]:
+        """See `Provider.reap`."""
+        # First the containers: they may still use the folders.
+        containers = reap(self.engine, self.state)
+        return sorted({*containers, *self.state.reap_stale()})
+
+    def _around(self, tree: Path) -> DockerImage:
+        uid = owner_uid()
+        root = host_root(self.engine, self.state, uid)
+        return DockerImage(Ground(self.engine, root, tree, WORKDIR, {}, prepare_toolchain(self.state), self.state, uid))

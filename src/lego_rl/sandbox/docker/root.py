@@ -1,0 +1,114 @@
+"""The root file systems that containers start from.
+
+Invariant: a root is named by its content (an image id), so that agent phase and grading start from the same one; which
+host's programs the `host_root` shows is what bubblewrap shows.
+"""
+
+import hashlib
+import io
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox.docker.engine import Engine, Json
+from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.state import State
+from lego_rl.sandbox.surroundings import PROGRAM_FOLDERS, REPLACED_IN_IMAGE, generated_etc
+
+HOST_IMAGE = "lego-rl/host"
+EMPTY_FOLDERS = ("usr", "etc", "proc", "sys", "dev", "tmp", "var/tmp", "run", "logs", "home/agent", "opt")
+
+
+@dataclass(frozen=True)
+class Root:
+    """What a container's root file system is made of.
+
+    Attributes:
+        image: Id of the image.
+        mounts: What of the host is shown in it.
+        workdir: The image's own work directory, empty where it names none.
+        env: The image's own environment variables.
+        volumes: Folders that the image would have filled without bounds.
+        is_host: Whether the programs in it are the host's own.
+    """
+
+    image: str
+    mounts: tuple[Mount, ...]
+    workdir: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    volumes: tuple[str, ...] = ()
+    is_host: bool = False
+
+
+def host_root(engine: Engine, state: State, uid: int) -> Root:
+    """The host's own programs below an image that holds nothing but folders and links.
+
+    Args:
+        engine: Where the image is made, once.
+        state: Where the generated ``/etc`` is kept.
+        uid: Who the agent is.
+    """
+    content = _bare_root()
+    name = f"{HOST_IMAGE}:{hashlib.sha256(content).hexdigest()[:12]}"
+    found = engine.image(name)
+    if found is None:
+        engine.import_image(content, name)
+        found = engine.image(name)
+    if found is None:
+        raise SandboxError(f"Docker did not keep the image {name}", "look at the daemon's log")
+    mounts = [Mount(path, str(path)) for path in (Path("/usr"), *_program_folders()) if not path.is_symlink()]
+    etc = generated_etc(state, uid)
+    mounts += [Mount(etc, "/etc"), *(Mount(etc / name, f"/etc/{name}") for name in GENERATED)]
+    if (alternatives := Path("/etc/alternatives")).is_dir():
+        mounts.append(Mount(alternatives, str(alternatives)))
+    return Root(str(found["Id"]), tuple(mounts), is_host=True)
+
+
+GENERATED = ("hosts", "hostname", "resolv.conf")
+"""Files of ``/etc`` that Docker writes itself, with what it knows of the host, unless it is given them."""
+
+
+def image_root(engine: Engine, name: str, state: State, uid: int) -> Root:
+    """An image that the daemon has; names of users and hosts in it are the generated ones.
+
+    Raises:
+        SandboxError: The daemon does not have it. It is never pulled: what a run starts from is decided before it.
+    """
+    found = engine.image(name)
+    if found is None:
+        raise SandboxError(f"Docker has no image {name} here", f"docker pull {name}")
+    config: Json = found["Config"]
+    etc = generated_etc(state, uid)
+    variables = (pair.partition("=") for pair in config.get("Env") or ())
+    return Root(
+        image=str(found["Id"]),
+        mounts=tuple(Mount(etc / name, f"/etc/{name}") for name in (*REPLACED_IN_IMAGE, "hostname")),
+        workdir=str(config.get("WorkingDir") or "").rstrip("/"),
+        env={key: value for key, _, value in variables},
+        volumes=tuple(config.get("Volumes") or ()),
+    )
+
+
+def _program_folders() -> list[Path]:
+    return [path for name in PROGRAM_FOLDERS if (path := Path("/", name)).is_dir()]
+
+
+def _bare_root() -> bytes:
+    """A tar with the folders to mount at, and the host's links to its program folders."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as tar:
+        for name in EMPTY_FOLDERS:
+            tar.addfile(_entry(name, tarfile.DIRTYPE, 0o1777 if name.endswith("tmp") else 0o755))
+        for path in _program_folders():
+            entry = _entry(path.name, tarfile.SYMTYPE if path.is_symlink() else tarfile.DIRTYPE)
+            entry.linkname = str(path.readlink()) if path.is_symlink() else ""
+            tar.addfile(entry)
+    return content.getvalue()
+
+
+def _entry(name: str, kind: bytes, mode: int = 0o755) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.mode = kind, mode
+    return entry
