@@ -1,10 +1,7 @@
 """Sandboxes of a tiny task, in every environment. All files are below the tests' own temporary folders."""
 
 import json
-import shutil
-import subprocess
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -19,8 +16,6 @@ from lego_rl.sandbox.state import State, owner_uid
 from lego_rl.sandbox.toolchain import Toolchain, prepare_toolchain
 from lego_rl.tasks.task import Task
 
-DOCKERD = Path(__file__).parents[3] / "scripts" / "dockerd.sh"
-
 
 @pytest.fixture(scope="session")
 def state(tmp_path_factory: pytest.TempPathFactory) -> State:
@@ -30,17 +25,6 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> State:
 @pytest.fixture(scope="session")
 def toolchain(state: State) -> Toolchain:
     return prepare_toolchain(state)
-
-
-@pytest.fixture(scope="session")
-def docker_host() -> Iterator[str]:
-    """A daemon of the tests' own, or the machine's where one runs; without Docker its script says how to get it."""
-    folder = tempfile.mkdtemp(prefix="lego-dockerd-")
-    started = subprocess.run([DOCKERD, "start", folder], capture_output=True, text=True, check=False)
-    assert started.returncode == 0, started.stderr
-    yield started.stdout.strip().partition("DOCKER_HOST=")[2]
-    subprocess.run([DOCKERD, "stop", folder], capture_output=True, check=True)
-    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session", params=["bubblewrap", pytest.param("docker", marks=pytest.mark.docker)])

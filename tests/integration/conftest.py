@@ -1,0 +1,22 @@
+"""A Docker daemon, for the tests that need one."""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+DOCKERD = Path(__file__).parents[2] / "scripts" / "dockerd.sh"
+
+
+@pytest.fixture(scope="session")
+def docker_host() -> Iterator[str]:
+    """A daemon of the tests' own, or the machine's where one runs; without Docker its script says how to get it."""
+    folder = tempfile.mkdtemp(prefix="lego-dockerd-")
+    started = subprocess.run([DOCKERD, "start", folder], capture_output=True, text=True, check=False)
+    assert started.returncode == 0, started.stderr
+    yield started.stdout.strip().partition("DOCKER_HOST=")[2]
+    subprocess.run([DOCKERD, "stop", folder], capture_output=True, check=True)
+    shutil.rmtree(folder)
