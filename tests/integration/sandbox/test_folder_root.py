@@ -1,17 +1,12 @@
 """A sandbox whose root is a folder, as an unpacked image is."""
 
-import _ctypes
 import os
-import pyexpat
 import shutil
-import subprocess
-import sys
-import zlib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sandbox_tools import FIXED, shell
+from sandbox_tools import FIXED, least_root, shell, write_files
 
 from git_tools import commit, git, init
 from lego_rl.errors import SandboxError
@@ -22,33 +17,12 @@ from lego_rl.sandbox.seal_request import SealRequest
 from lego_rl.sandbox.state import State, outside_uid
 from lego_rl.tasks.task import Task
 
-PROGRAMS = ("bash", "sh", "cat", "ls", "sed", "touch", "rm", "mkdir")
-
-
-def libraries_of(programs: list[str]) -> set[str]:
-    listing = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False).stdout
-    return {word for word in listing.split() if word.startswith("/") and not word.endswith(":")}
-
 
 @pytest.fixture(scope="module")
 def rootfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The least that a shell and Python need, copied from this machine, with a work tree of its own at /app."""
-    root = tmp_path_factory.mktemp("rootfs")
-    programs = [path for name in PROGRAMS if (path := shutil.which(name))]
-    extensions = [module.__file__ for module in (_ctypes, pyexpat, zlib) if hasattr(module, "__file__")]
-    wanted = {*programs, *libraries_of([*programs, sys.executable, *extensions])}
-    for name in ("usr/bin", "usr/lib", "usr/lib64", "etc", "opt", "app"):
-        (root / name).mkdir(parents=True, exist_ok=True)
-    for name in ("bin", "lib", "lib64"):
-        if Path("/", name).is_symlink():
-            (root / name).symlink_to(Path("/", name).readlink())
-    for name in sorted(wanted):
-        if not name.startswith(sys.base_prefix):
-            copy = root / name.lstrip("/")
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(name, copy)
-    (root / "etc" / "passwd").write_text("root:x:0:0::/root:/bin/sh\n")
-    (root / "app" / "from-image.txt").write_text("image\n")
+    """With a work tree of its own at /app."""
+    root = least_root(tmp_path_factory.mktemp("rootfs"))
+    write_files(root, {"app/from-image.txt": "image\n"})
     return root
 
 

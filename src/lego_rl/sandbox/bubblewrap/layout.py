@@ -19,7 +19,7 @@ from lego_rl.sandbox.report import REPORT_FOLDER
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal_request import KERNEL_FOLDERS, Surroundings
 from lego_rl.sandbox.state import RunFolder, State
-from lego_rl.sandbox.surroundings import HOST_FOLDERS, generated_etc
+from lego_rl.sandbox.system import HOST_FOLDERS, generated_etc
 from lego_rl.sandbox.toolchain import Toolchain
 from lego_rl.sandbox.user import UID
 

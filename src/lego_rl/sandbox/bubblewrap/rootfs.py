@@ -8,7 +8,7 @@ zero, full, random, urandom and tty. What it can write is the work tree's overla
 from pathlib import Path
 
 from lego_rl.sandbox.limits import Limits
-from lego_rl.sandbox.surroundings import (
+from lego_rl.sandbox.system import (
     HIDDEN_IN_PROC,
     PROGRAM_FOLDERS,
     READ_ONLY_IN_PROC,

@@ -21,7 +21,7 @@ from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount, check_beside, check_readable
 from lego_rl.sandbox.report import REPORT_FOLDER
 from lego_rl.sandbox.state import RunFolder
-from lego_rl.sandbox.surroundings import HIDDEN_IN_PROC, READ_ONLY_IN_PROC, SCRATCH
+from lego_rl.sandbox.system import HIDDEN_IN_PROC, READ_ONLY_IN_PROC, SCRATCH
 
 CONTROL_FOLDER = "/run/control"
 SOCKET, FILTER = "socket", "filter"

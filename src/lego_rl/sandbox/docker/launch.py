@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from lego_rl.errors import SandboxError
@@ -54,10 +54,9 @@ async def launch(engine: Engine, name: str, body: Json, limits: Limits, run: Run
         await in_thread(engine.create, name, body)
         await in_thread(engine.start, name)
         first = int((await in_thread(engine.container, name))["State"]["Pid"])
-        try:
-            pidfd = os.pidfd_open(first)
-        except (ProcessLookupError, ValueError) as error:  # Docker says 0 of a container that has ended
-            raise await _explain(engine, name) from error
+        pidfd = _opened(first)
+        if pidfd is None:
+            raise await _explain(engine, name)
         try:
             async with asyncio.timeout(START_SECONDS):
                 if not await _calls(server, pidfd):
@@ -75,6 +74,13 @@ async def launch(engine: Engine, name: str, body: Json, limits: Limits, run: Run
             if isinstance(error, TimeoutError):
                 raise SandboxError(f"a container was not ready after {START_SECONDS:.0f} s", ELSEWHERE) from error
             raise
+
+
+def _opened(first: int) -> int | None:
+    """A descriptor of a process, unless it has ended already: then Docker says 0 of it, or the kernel knows it not."""
+    with suppress(ProcessLookupError):
+        return os.pidfd_open(first) if first else None
+    return None
 
 
 async def in_thread[**P, T](call: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:

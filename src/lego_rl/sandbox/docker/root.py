@@ -15,7 +15,7 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox.docker.engine import Engine, Json
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.state import State
-from lego_rl.sandbox.surroundings import PROGRAM_FOLDERS, REPLACED_IN_IMAGE, generated_etc
+from lego_rl.sandbox.system import PROGRAM_FOLDERS, REPLACED_IN_IMAGE, generated_etc
 
 HOST_IMAGE = "lego-rl/host"
 EMPTY_FOLDERS = ("usr", "etc", "proc", "sys", "dev", "tmp", "var/tmp", "run", "logs", "home/agent", "opt")

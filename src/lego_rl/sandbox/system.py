@@ -1,4 +1,4 @@
-"""What every environment shows a sandbox of the machine around it, and what it covers.
+"""The system that a sandbox sees, in every environment: names, folders of programs, what of the kernel is covered.
 
 Invariant: names of users and hosts are generated, so that no sandbox learns those of the machine.
 """

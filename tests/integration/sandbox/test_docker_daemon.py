@@ -1,0 +1,164 @@
+"""What of a daemon is trusted, and what of its containers is ours."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sandbox_tools import shell
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox.cgroups import Cgroups
+from lego_rl.sandbox.docker import box as box_module
+from lego_rl.sandbox.docker.box import DockerSandbox
+from lego_rl.sandbox.docker.config import SOCKET
+from lego_rl.sandbox.docker.engine import DaemonError, Engine
+from lego_rl.sandbox.docker.labels import OWNER, SANDBOX, STATE
+from lego_rl.sandbox.docker.preflight import engine_of
+from lego_rl.sandbox.docker.provider import DockerImage, DockerProvider
+from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.state import State, own_stamp
+
+pytestmark = pytest.mark.docker
+
+NOBODY = 65534
+
+
+@pytest.fixture(scope="module")
+def engine(docker_host: str) -> Engine:
+    return engine_of(docker_host)
+
+
+@pytest.fixture(scope="module")
+def image(engine: Engine, state: State, task_dir: Path) -> DockerImage:
+    return DockerProvider(state, engine).prepare(task_dir / "environment", workdir="/app")
+
+
+def names(engine: Engine) -> set[str]:
+    """Of all containers; a daemon of the machine may have some of anybody's."""
+    return {name for found in engine.containers({}) for name in found["Names"]}
+
+
+def of_sandboxes(engine: Engine) -> set[str]:
+    return {name for name in names(engine) if name.startswith("/lego-rl-")}
+
+
+def dead_stamp() -> str:
+    """Of a process of this namespace that has ended."""
+    code = "from lego_rl.sandbox.state import own_stamp; print(own_stamp())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_only_our_own_are_reaped(engine: Engine, image: DockerImage, state: State, tmp_path: Path) -> None:
+    mine, dead = str(state.root.resolve()), dead_stamp()
+    labels = {
+        "stale": {STATE: mine, OWNER: dead, SANDBOX: "gone"},
+        "of-a-living-owner": {STATE: mine, OWNER: own_stamp()},
+        "of-another-namespace": {STATE: mine, OWNER: dead.rpartition(":")[0] + ":[1]"},
+        "of-nobody": {STATE: mine},
+        "of-another-state": {STATE: str(tmp_path), OWNER: dead},
+        "foreign": {},
+    }
+    volumes = {"Type": "volume", "Target": "/v"}
+    for name, each in labels.items():
+        body = {"Image": image.ground.root.image, "Entrypoint": ["none"], "Labels": each}
+        mounts = [{**volumes, "Source": f"volume-{name}", "VolumeOptions": {"Labels": each}}]
+        engine.create(f"test-{name}", {**body, "HostConfig": {"NetworkMode": "none", "Mounts": mounts}})
+    try:
+        before = names(engine)
+        assert DockerProvider(state, engine).reap() == ["gone"]
+        assert before - names(engine) == {"/test-stale"}
+        left = {found["Name"] for found in engine.volumes({})}
+        assert "volume-stale" not in left
+        assert {f"volume-{name}" for name in labels if name != "stale"} <= left
+    finally:
+        for name in labels:
+            engine.remove(f"test-{name}")
+            engine.remove_volume(f"volume-{name}")
+
+
+async def test_nobody_else_is_taken_for_the_first_process(
+    engine: Engine, image: DockerImage, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = Engine.start
+    with socket.socket(socket.AF_UNIX) as impostor:
+
+        def call_first(self: Engine, name: str) -> None:
+            (run,) = state.runs.iterdir()
+            impostor.connect(str(run / "control" / SOCKET))
+            start(self, name)
+
+        monkeypatch.setattr(Engine, "start", call_first)
+        with pytest.raises(SandboxError, match=f"process {os.getpid()} called in place"):
+            await image.start(Phase.AGENT)
+    assert not list(state.runs.iterdir())
+    assert not of_sandboxes(engine)
+
+
+async def test_limits_that_are_not_in_force(
+    engine: Engine, image: DockerImage, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cgroups, "held", lambda _: (1 << 40, 512))
+    with pytest.raises(SandboxError, match="not what was asked for"):
+        await image.start(Phase.AGENT)
+    assert not list(state.runs.iterdir())
+    assert not of_sandboxes(engine)
+
+
+async def test_a_start_that_is_cancelled_leaves_nothing(engine: Engine, image: DockerImage, state: State) -> None:
+    for seconds in (0.0, 0.02, 0.1, 0.25):
+        start = asyncio.create_task(image.start(Phase.AGENT))
+        await asyncio.sleep(seconds)
+        start.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await start
+        assert not list(state.runs.iterdir())
+        assert not of_sandboxes(engine)
+
+
+async def test_the_socket_of_a_started_container_is_gone(image: DockerImage) -> None:
+    box = await image.start(Phase.AGENT)
+    try:
+        assert not list(box.run_folder.control.iterdir())
+        assert (await shell(box, "ls /run/control")).stdout == ""
+    finally:
+        await box.close()
+
+
+async def test_a_daemon_that_is_gone_does_not_hold_what_was_done(
+    image: DockerImage, state: State, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    box = await image.start(Phase.AGENT)
+    await shell(box, "echo changed > calc/data.txt")
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "_open", unreachable)
+        await box.kill()
+        changes = (await box.snapshot()).diff(image.pristine).changes
+        await box.close()
+    assert [change.path for change in changes] == ["calc/data.txt"]
+    assert "left for the next run to remove" in caplog.text
+    # Of an owner that lives nothing is taken; once it is dead, the next run finds the container by its labels.
+    assert DockerProvider(state, image.ground.engine).reap() == []
+    await box_module.in_thread(box_module._discard, image.ground.engine, box.run_folder)
+    assert not list(state.runs.iterdir())
+
+
+def unreachable(*_: object, **__: object) -> None:
+    raise DaemonError("the daemon is gone", "start it")
+
+
+async def test_an_out_of_memory_first_process_is_known_for_it(image: DockerImage) -> None:
+    """The control groups are gone with it, so that only Docker can tell."""
+    box: DockerSandbox = await image.start(Phase.AGENT, limits=Limits(memory_mb=128))
+    try:
+        box._cgroups = Cgroups({"memory": Path("/nowhere"), "pids": Path("/nowhere")}, "cgroup-v1")
+        await shell(box, "head -c 300M /dev/zero | tail", timeout_sec=30)
+        await box.kill()
+        assert box.limit_hits().memory == 1
+    finally:
+        await box.close()

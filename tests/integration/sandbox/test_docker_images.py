@@ -1,0 +1,152 @@
+"""Tasks that come as images: named, built, or laid over a root; nothing of it needs a registry."""
+
+import io
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sandbox_tools import REPOSITORY, least_root, shell, write_files
+
+from lego_rl.errors import SandboxError, TaskError
+from lego_rl.sandbox.docker.engine import Engine
+from lego_rl.sandbox.docker.preflight import engine_of
+from lego_rl.sandbox.docker.provider import DockerProvider
+from lego_rl.sandbox.grading import grade
+from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.seal import verify_seal
+from lego_rl.sandbox.state import State
+from lego_rl.tasks.task import Task
+
+pytestmark = pytest.mark.docker
+
+BASE = "lego-rl-test/base:1"
+BUILT = f"""FROM {BASE} AS first
+FROM first
+ENV COLOUR=red PATH=/own/bin:/usr/bin:/bin
+WORKDIR /srv/work
+COPY repo/ ./
+RUN mkdir made && touch made/by-build && ln -s / outside && ln calc/core.py hard && chmod 600 calc/core.py
+VOLUME /data
+"""
+
+
+@pytest.fixture(scope="module")
+def engine(docker_host: str) -> Engine:
+    return engine_of(docker_host)
+
+
+@pytest.fixture(scope="module")
+def provider(engine: Engine, state: State) -> DockerProvider:
+    return DockerProvider(state, engine)
+
+
+@pytest.fixture(scope="module")
+def base(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An image of the least that a shell needs, with a file in /app."""
+    root = least_root(tmp_path_factory.mktemp("base"))
+    write_files(root, {"app/from-image.txt": "image\n", "app/calc/data.txt": "of the image\n"})
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as tar:
+        tar.add(root, arcname=".")
+    engine.import_image(content.getvalue(), BASE)
+    return BASE
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    write_files(tmp_path / "environment" / "repo", REPOSITORY)
+    return tmp_path / "environment"
+
+
+async def test_a_dockerfile_that_needs_a_build(
+    provider: DockerProvider, base: str, environment: Path, task: Task
+) -> None:
+    write_files(environment, {"Dockerfile": BUILT})
+    image = provider.prepare(environment, workdir="/app")
+    assert image.workdir == "/srv/work"
+    assert not image.pristine.joinpath("outside").is_dir() or image.pristine.joinpath("outside").is_symlink()
+    box = await image.start(Phase.AGENT, limits=Limits(scratch_mb=4))
+    try:
+        await verify_seal(box, None)
+        done = await shell(box, "pwd; ls made; cat hard; echo $COLOUR $PATH; cat /etc/passwd")
+        lines = done.stdout.splitlines()
+        assert lines[:2] == ["/srv/work", "by-build"]
+        assert "red /own/bin:/usr/bin:/bin:/opt/toolchain/bin" in lines
+        assert lines[-2].startswith("agent:")
+        for place in ("/", "/usr", "/opt"):
+            assert "Read-only" in (await shell(box, f"touch {place}/x")).stderr
+        await shell(box, "head -c 9000000 /dev/zero > /data/big")
+        assert int((await shell(box, "stat -c %s /data/big")).stdout) <= 4 << 20
+        await shell(box, "sed -i 's/a - b/a + b/' calc/core.py; rm -r made; touch new")
+        await box.kill()
+        patch = (await box.snapshot()).diff(image.pristine)
+    finally:
+        await box.close()
+    assert [(change.path, change.kind) for change in patch.changes] == [
+        ("calc/core.py", "file"), ("made/by-build", "deleted"), ("new", "file"),
+    ]  # fmt: skip
+    verdict = await grade(replace(task, workdir=image.workdir), patch, image)
+    assert verdict.reward == 1, verdict.log
+    assert provider.prepare(environment, workdir="/app") == image
+
+
+async def test_an_image_that_a_task_names(provider: DockerProvider, base: str, environment: Path) -> None:
+    image = provider.prepare(environment, workdir="/app", docker_image=base)
+    files = {path.relative_to(image.pristine).as_posix() for path in image.pristine.rglob("*") if path.is_file()}
+    assert files == {"from-image.txt", *REPOSITORY}
+    assert (image.pristine / "calc" / "data.txt").read_text() == "one\n"
+    box = await image.start(Phase.AGENT)
+    try:
+        assert (await shell(box, "cat from-image.txt; ls /usr")).stdout == "image\nbin\nlib\nlib64\n"
+        assert await box.holes(["/tests"]) == []
+    finally:
+        await box.close()
+
+
+async def test_what_from_names(provider: DockerProvider, base: str, environment: Path) -> None:
+    write_files(environment, {"Dockerfile": f"FROM {base}\nENV A=1\nCOPY repo/ /app/\n"})
+    for setting in ("task", base):
+        image = replace(provider, base=setting).prepare(environment, workdir="/app")
+        assert (image.pristine / "from-image.txt").is_file()
+        assert image.ground.env["A"] == "1"
+    host = provider.prepare(environment, workdir="/app")
+    assert not (host.pristine / "from-image.txt").exists()
+
+
+def test_nothing_is_pulled(provider: DockerProvider, environment: Path) -> None:
+    with pytest.raises(SandboxError, match="no image no/such:1 here") as caught:
+        provider.prepare(environment, workdir="/app", docker_image="no/such:1")
+    assert caught.value.fix == "docker pull no/such:1"
+    for dockerfile in ("FROM no/such:2 AS x\nRUN true\n", "FROM no/such:2\nADD repo /app\n"):
+        write_files(environment, {"Dockerfile": dockerfile})
+        with pytest.raises(SandboxError, match="starts from no/such:2") as caught:
+            provider.prepare(environment, workdir="/app")
+        assert caught.value.fix == "docker pull no/such:2"
+
+
+def test_a_build_that_fails_says_what_it_printed(provider: DockerProvider, base: str, environment: Path) -> None:
+    write_files(environment, {"Dockerfile": f"FROM {base}\nRUN cat /not/there\n"})
+    with pytest.raises(SandboxError, match="not/there"):
+        provider.prepare(environment, workdir="/app")
+
+
+def test_a_task_without_anything(provider: DockerProvider, tmp_path: Path) -> None:
+    (tmp_path / "environment").mkdir()
+    with pytest.raises(TaskError, match="neither a Dockerfile nor repo/"):
+        provider.prepare(tmp_path / "environment", workdir="/app")
+
+
+async def test_an_image_that_cannot_run_the_first_process(
+    provider: DockerProvider, engine: Engine, environment: Path, state: State
+) -> None:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("empty"))
+    engine.import_image(content.getvalue(), "lego-rl-test/empty:1")
+    image = provider.prepare(environment, workdir="/app", docker_image="lego-rl-test/empty:1")
+    with pytest.raises(SandboxError, match="no such file") as caught:
+        await image.start(Phase.AGENT)
+    assert caught.value.fix
+    assert not list(state.runs.iterdir())
