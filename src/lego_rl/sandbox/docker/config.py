@@ -23,6 +23,7 @@ from lego_rl.sandbox.report import REPORT_FOLDER
 from lego_rl.sandbox.state import RunFolder
 from lego_rl.sandbox.system import HIDDEN_IN_PROC, READ_ONLY_IN_PROC, SCRATCH
 
+MOUNTS = Path("/proc/self/mountinfo")
 CONTROL_FOLDER = "/run/control"
 SOCKET, FILTER = "socket", "filter"
 OPEN_FILES = 65_536
@@ -136,7 +137,7 @@ def _work_tree(ground: Ground, run: RunFolder, labels: Mapping[str, str]) -> dic
 
 def _with_what_is_below(mounts: Iterable[Mount]) -> Iterable[Mount]:
     """Mounts, and what is mounted below their sources as mounts of its own: only so is all of it read-only."""
-    points = [_mount_point(line) for line in Path("/proc/self/mountinfo").read_bytes().splitlines()]
+    points = [_mount_point(line) for line in MOUNTS.read_bytes().splitlines()]
     shown: dict[str, Mount] = {}
     for mount in mounts:
         for point in points:

@@ -75,7 +75,7 @@ def unpack(stream: IO[bytes], target: Path) -> None:
 
 
 def _unpack(stream: IO[bytes], target: Path) -> None:
-    folders, files = {""}, set[str]()
+    folders, files, taken = {""}, set[str](), set[str]()
     size = 0
     with tarfile.open(fileobj=stream, mode="r|") as tar:
         for count, entry in enumerate(tar, start=1):
@@ -89,16 +89,19 @@ def _unpack(stream: IO[bytes], target: Path) -> None:
             if path == "":
                 continue
             # Every folder was made here, so no link of the image is on the way to anything that is written.
-            if not is_plain(path) or path.rpartition("/")[0] not in folders or path in folders or path in files:
+            if not is_plain(path) or path.rpartition("/")[0] not in folders or path in taken:
                 raise SandboxError(f"the image's work tree holds {entry.name[:200]!r} in no folder", "make it anew")
+            taken.add(path)
             if entry.isdir():
                 (target / path).mkdir()
                 folders.add(path)
             elif entry.issym():
                 (target / path).symlink_to(entry.linkname)
-            elif entry.islnk() and _below_first(entry.linkname) in files:
-                shutil.copyfile(target / _below_first(entry.linkname), target / path)
-                shutil.copymode(target / _below_first(entry.linkname), target / path)
+            elif entry.islnk():
+                first = _below_first(entry.linkname)
+                if first not in files:
+                    raise SandboxError(f"the image's work tree links {path!r} to {first[:200]!r}", "make it anew")
+                shutil.copy(target / first, target / path)
                 files.add(path)
             elif entry.isreg() and (content := tar.extractfile(entry)) is not None:
                 with (target / path).open("xb") as file:
