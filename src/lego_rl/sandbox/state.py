@@ -91,12 +91,12 @@ class State:
         Returns:
             The names of the run folders that were removed.
         """
-        removed = []
-        for path in self.runs.iterdir() if self.runs.is_dir() else ():
-            folder = RunFolder(path)
-            if folder.is_stale() and folder.remove():
-                removed.append(path.name)
-        return removed
+        return [folder.path.name for folder in self.stale() if folder.remove()]
+
+    def stale(self) -> list["RunFolder"]:
+        """The run folders of dead owners."""
+        folders = map(RunFolder, self.runs.iterdir() if self.runs.is_dir() else ())
+        return [folder for folder in folders if folder.is_stale()]
 
 
 @dataclass(frozen=True)
@@ -175,14 +175,22 @@ class RunFolder:
 
     def _remove(self) -> None:
         for scratch in (self.work, self.root_work):
-            with suppress(FileNotFoundError):
-                (scratch / "work").chmod(0o700)  # The kernel makes it without any permission.
+            _remove_kernels_own(scratch / "work")
         if self.cgroups.is_file():
             for line in self.cgroups.read_text(errors="replace").splitlines():
                 # Never another group, such as the parent whose path a list that was cut short ends in.
                 if Path(line).name == self.cgroup_name:
                     remove_cgroup(Path(line))
         remove_tree(self.path)
+
+
+def _remove_kernels_own(folder: Path) -> None:
+    """Remove what the kernel makes below an overlay's work folder: without any permission, and its mounter's."""
+    with suppress(FileNotFoundError):
+        try:
+            folder.rmdir()
+        except OSError:
+            folder.chmod(0o700)
 
 
 def remove_cgroup(path: Path) -> None:

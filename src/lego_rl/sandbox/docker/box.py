@@ -22,6 +22,7 @@ from lego_rl.sandbox.docker.engine import DaemonError, Engine
 from lego_rl.sandbox.docker.ground import Ground
 from lego_rl.sandbox.docker.labels import labels_of
 from lego_rl.sandbox.docker.launch import Running, in_thread, launch
+from lego_rl.sandbox.docker.sweep import sweep
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.report import REPORT_NAME, read_report
@@ -63,7 +64,7 @@ class DockerSandbox(ControlledSandbox):
             body = container(ground, mounts, limits, run, network=network, labels=labels_of(ground.state, run))
             running = await launch(ground.engine, name, body, limits, run)
         except BaseException:
-            await in_thread(_discard, ground.engine, run)
+            await in_thread(_discard, ground, run)
             raise
         return cls(ground, limits, run, running)
 
@@ -137,7 +138,7 @@ class DockerSandbox(ControlledSandbox):
         finally:
             self._closed = True
             os.close(self._pidfd)
-            await in_thread(_discard, self.image.engine, self.run_folder)
+            await in_thread(_discard, self.image, self.run_folder)
 
     @override
     def _kill_first(self) -> None:
@@ -185,10 +186,11 @@ def _ran_out_of_memory(engine: Engine, name: str) -> bool:
         return False
 
 
-def _discard(engine: Engine, run: RunFolder) -> None:
+def _discard(ground: Ground, run: RunFolder) -> None:
     """Remove a container, whatever became of it, and what it wrote; what cannot be removed is left for the next run."""
     try:
-        engine.remove(name_of(run))
+        ground.engine.remove(name_of(run))
+        sweep(ground.engine, ground.state, run)
     except DaemonError as error:
         _log.warning("container %s is left for the next run to remove: %s", name_of(run), error)
         return

@@ -12,6 +12,7 @@ from lego_rl.sandbox.docker.image import HOST, prepare
 from lego_rl.sandbox.docker.labels import reap
 from lego_rl.sandbox.docker.preflight import check_daemon
 from lego_rl.sandbox.docker.root import host_root
+from lego_rl.sandbox.docker.sweep import sweep
 from lego_rl.sandbox.limits import LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.probe import WORKDIR, probe
@@ -78,6 +79,8 @@ class DockerProvider:
         """See `Provider.reap`."""
         # First the containers: they may still use the folders.
         containers = reap(self.engine, self.state)
+        for run in self.state.stale():
+            sweep(self.engine, self.state, run)
         return sorted({*containers, *self.state.reap_stale()})
 
     def _around(self, tree: Path) -> DockerImage:
