@@ -13,12 +13,15 @@ pidfile=$folder/docker.pid
 log=$folder/log
 machine=/var/run/docker.sock
 
-# Its pid; nothing where it is not running. A pid file may outlive its daemon, and its number belong to another process.
-own_pid() {
+# The pid in a file, if it is of a process started with a certain argument: a file may outlive its process, and the
+# number belong to another one or, for a while, to a dead one that nobody has waited for.
+pid_in() { # pid_in FILE ARGUMENT
     local pid
-    pid=$(cat "$pidfile" 2>/dev/null) || return 0
-    if tr '\0' '\n' <"/proc/$pid/cmdline" 2>/dev/null | grep -qxF -- "$pidfile"; then echo "$pid"; fi
+    pid=$(cat "$1" 2>/dev/null) || return 0
+    if tr '\0' '\n' 2>/dev/null <"/proc/$pid/cmdline" | grep -qxF -- "$2"; then echo "$pid"; fi
 }
+
+own_pid() { pid_in "$pidfile" "$pidfile"; }
 
 # The daemon of the machine, where there is one: two would share a bridge and firewall rules.
 machine_runs() {
@@ -39,6 +42,9 @@ start() {
         command -v dockerd >/dev/null || die "Docker is not installed" "apt-get install docker.io"
         [ ${#socket} -lt 100 ] || die "$socket is too long for a socket" "give a folder with a shorter path"
         rm -f "$pidfile" "$socket"
+        # dockerd would wait in vain for a containerd whose number is taken.
+        containerd=$folder/exec/containerd
+        [ -n "$(pid_in "$containerd/containerd.pid" "$containerd/containerd.toml")" ] || rm -f "$containerd/containerd.pid"
         setsid dockerd --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$pidfile" \
             --host "unix://$socket" --shutdown-timeout 5 >"$log" 2>&1 </dev/null 9>&- &
         pid=$!
