@@ -15,7 +15,7 @@ is started, whose wait status, a signed 32-bit integer, is then the reply.
 """
 
 # pathlib and contextlib would be most of the start-up time.
-# ruff: noqa: PTH103, PTH112, PTH115, PTH208, SIM105
+# ruff: noqa: PTH103, PTH112, PTH115, PTH123, PTH208, SIM105
 
 import ctypes
 import os

@@ -16,6 +16,7 @@ from lego_rl.sandbox.grading import grade
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal import verify_seal
+from lego_rl.sandbox.seal_request import SealRequest
 from lego_rl.sandbox.state import State
 from lego_rl.tasks.task import Task
 
@@ -100,7 +101,7 @@ async def test_an_image_that_a_task_names(provider: DockerProvider, base: str, e
     box = await image.start(Phase.AGENT)
     try:
         assert (await shell(box, "cat from-image.txt; ls /usr")).stdout == "image\nbin\nlib\nlib64\n"
-        assert await box.holes(["/tests"]) == []
+        assert await box.holes(SealRequest(("/tests",))) == []
     finally:
         await box.close()
 
@@ -110,7 +111,7 @@ async def test_what_from_names(provider: DockerProvider, base: str, environment:
     for setting in ("task", base):
         image = replace(provider, base=setting).prepare(environment, workdir="/app")
         assert (image.pristine / "from-image.txt").is_file()
-        assert image.ground.env["A"] == "1"
+        assert image.ground.image.env["A"] == "1"
     host = provider.prepare(environment, workdir="/app")
     assert not (host.pristine / "from-image.txt").exists()
 

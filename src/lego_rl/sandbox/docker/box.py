@@ -17,7 +17,7 @@ from typing import override
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.controlled import ControlledSandbox
 from lego_rl.sandbox.diff import OverlaySnapshot
-from lego_rl.sandbox.docker.config import container
+from lego_rl.sandbox.docker.config import container, surroundings
 from lego_rl.sandbox.docker.engine import DaemonError, Engine
 from lego_rl.sandbox.docker.ground import Ground
 from lego_rl.sandbox.docker.labels import labels_of
@@ -26,6 +26,8 @@ from lego_rl.sandbox.docker.sweep import sweep
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.report import REPORT_NAME, read_report
+from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.seal_request import Surroundings
 from lego_rl.sandbox.state import RunFolder
 from lego_rl.sandbox.user import HOME, SYSTEM_PATH, USER
 from lego_rl.sandbox.watchdog import Watchdog
@@ -38,10 +40,13 @@ _log = logging.getLogger(__name__)
 class DockerSandbox(ControlledSandbox):
     """A started container; made by `start`, ended by `close`."""
 
-    def __init__(self, ground: Ground, limits: Limits, run: RunFolder, running: Running) -> None:
+    def __init__(
+        self, ground: Ground, limits: Limits, run: RunFolder, running: Running, surroundings: Surroundings
+    ) -> None:
         super().__init__(ground, limits, running.channel)
         self.image = ground
         self.run_folder = run
+        self._surroundings = surroundings
         self._cgroups = running.cgroups
         self._pidfd = running.pidfd
         self._killed = self._closed = False
@@ -50,7 +55,7 @@ class DockerSandbox(ControlledSandbox):
 
     @classmethod
     async def start(
-        cls, ground: Ground, network: str, *, mounts: Sequence[Mount] = (), limits: Limits | None = None
+        cls, ground: Ground, phase: Phase, network: str, *, mounts: Sequence[Mount] = (), limits: Limits | None = None
     ) -> "DockerSandbox":
         """Start a container in a network of the daemon, or in ``none``.
 
@@ -61,22 +66,28 @@ class DockerSandbox(ControlledSandbox):
         run = ground.state.new_run()
         name = name_of(run)
         try:
-            body = container(ground, mounts, limits, run, network=network, labels=labels_of(ground.state, run))
+            body = container(ground, phase, mounts, limits, run, network=network, labels=labels_of(ground.state, run))
             running = await launch(ground.engine, name, body, limits, run)
         except BaseException:
             await in_thread(_discard, ground, run)
             raise
-        return cls(ground, limits, run, running)
+        return cls(ground, limits, run, running, surroundings(ground, mounts))
+
+    @property
+    @override
+    def surroundings(self) -> Surroundings:
+        """See `ControlledSandbox`."""
+        return self._surroundings
 
     @property
     @override
     def environment(self) -> dict[str, str]:
         """What every command is given unless it says otherwise."""
-        own, python = self.image.env.get("PATH", SYSTEM_PATH), self.image.toolchain.path
+        own, python = self.image.image.env.get("PATH", SYSTEM_PATH), self.image.toolchain.path
         # An image brings its own Python, if any; where the programs are the host's, ours has pytest and nothing else.
         path = f"{python}:{own}" if self.image.root.is_host else f"{own}:{python}"
         defaults = {"HOME": HOME, "USER": USER, "LANG": "C.UTF-8", "TERM": "dumb"}
-        return {**defaults, **self.image.env, "PATH": path}
+        return {**defaults, **self.image.image.env, "PATH": path}
 
     @property
     def limit_report(self) -> LimitReport:

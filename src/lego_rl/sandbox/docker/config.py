@@ -20,8 +20,10 @@ from lego_rl.sandbox.docker.ground import Ground
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount, check_beside, check_readable
 from lego_rl.sandbox.report import REPORT_FOLDER
+from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.seal_request import KERNEL_FOLDERS, Surroundings
 from lego_rl.sandbox.state import RunFolder
-from lego_rl.sandbox.system import HIDDEN_IN_PROC, READ_ONLY_IN_PROC, SCRATCH
+from lego_rl.sandbox.system import HIDDEN_IN_PROC, HOST_FOLDERS, READ_ONLY_IN_PROC, SCRATCH
 
 MOUNTS = Path("/proc/self/mountinfo")
 CONTROL_FOLDER = "/run/control"
@@ -35,6 +37,7 @@ LOG = {"Type": "json-file", "Config": {"max-size": "64k", "max-file": "1"}}
 
 def container(
     ground: Ground,
+    phase: Phase,
     mounts: Iterable[Mount],
     limits: Limits,
     run: RunFolder,
@@ -46,6 +49,7 @@ def container(
 
     Args:
         ground: What it starts from.
+        phase: What it is for.
         mounts: What else of the host is shown, read-only.
         limits: What it may use.
         run: What it writes on the host.
@@ -56,8 +60,7 @@ def container(
         SandboxError: A mount would cover the work tree, or the run folder has a name that no overlay can have.
     """
     root, toolchain, uid = ground.root, ground.toolchain, ground.uid
-    own = [Mount(INSIDE, FIRST_PROGRAM), Mount(run.control, CONTROL_FOLDER)]
-    shown = [*root.mounts, *toolchain.mounts, *own, *mounts]
+    shown = [*_host_mounts(ground, mounts), Mount(run.control, CONTROL_FOLDER)]
     for mount in shown:
         check_beside(mount, ground.workdir)
         check_readable(mount.source)
@@ -91,10 +94,21 @@ def container(
             "Mounts": [
                 *map(_bind, _with_what_is_below(shown)),
                 _bind(Mount(run.report, REPORT_FOLDER), read_only=False),
-                _work_tree(ground, run, labels),
+                _work_tree(ground, phase, run, labels),
             ],
         },
     }
+
+
+def surroundings(ground: Ground, mounts: Iterable[Mount]) -> Surroundings:
+    """What the check of the seal takes as given."""
+    targets = [mount.target for mount in _host_mounts(ground, mounts)]
+    return Surroundings(host_folders=(*KERNEL_FOLDERS, *(HOST_FOLDERS if ground.root.is_host else ()), *targets))
+
+
+def _host_mounts(ground: Ground, mounts: Iterable[Mount]) -> list[Mount]:
+    """What of the host is shown."""
+    return [*ground.root.mounts, *ground.toolchain.mounts, Mount(INSIDE, FIRST_PROGRAM), *mounts]
 
 
 def _scratch(ground: Ground, limits: Limits) -> dict[str, str]:
@@ -115,22 +129,25 @@ def _bind(mount: Mount, *, read_only: bool = True) -> dict[str, Any]:
     }
 
 
-def _work_tree(ground: Ground, run: RunFolder, labels: Mapping[str, str]) -> dict[str, Any]:
+def _work_tree(ground: Ground, phase: Phase, run: RunFolder, labels: Mapping[str, str]) -> dict[str, Any]:
     """An overlay as a volume: the daemon mounts it when the container starts and unmounts it when it has ended."""
-    layers = {"lowerdir": ground.pristine, "upperdir": run.upper, "workdir": run.work}
-    for path in layers.values():
+    lower = [folder for folder in (ground.image.git_of_work_tree(phase), ground.pristine) if folder is not None]
+    for path in (*lower, run.upper, run.work):
         if re.search(r"[,:\\\"]", str(path)):
             raise SandboxError(
                 f"{path} cannot be a layer of an overlay", "set sandbox.state to a folder with a plain name"
             )
-    options = ",".join(["userxattr", "nosuid", "nodev", *(f"{key}={path}" for key, path in layers.items())])
+    options = f"userxattr,nosuid,nodev,lowerdir={':'.join(map(str, lower))},upperdir={run.upper},workdir={run.work}"
     return {
         "Type": "volume",
         "Target": ground.workdir,
         "VolumeOptions": {
             "NoCopy": True,
             "Labels": dict(labels),
-            "DriverConfig": {"Name": "local", "Options": {"type": "overlay", "device": "overlay", "o": options}},
+            "DriverConfig": {
+                "Name": "local",
+                "Options": {"type": "overlay", "device": "overlay", "o": options},
+            },
         },
     }
 

@@ -1,11 +1,12 @@
 """What a container starts from."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from lego_rl.sandbox.docker.engine import Engine
 from lego_rl.sandbox.docker.root import Root
+from lego_rl.sandbox.git.manifest import HistorySeal
+from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.toolchain import Toolchain
 
@@ -17,9 +18,7 @@ class Ground:
     Attributes:
         engine: The daemon.
         root: Root file system.
-        pristine: The work tree before anyone touched it.
-        workdir: Where the work tree is inside.
-        env: The image's own environment variables.
+        image: Work tree, its git directories, and environment variables.
         toolchain: The Python that the first process runs on.
         state: Where containers keep their files.
         uid: Who the agent is, inside and on the host.
@@ -27,9 +26,22 @@ class Ground:
 
     engine: Engine
     root: Root
-    pristine: Path
-    workdir: str
-    env: Mapping[str, str]
+    image: Image
     toolchain: Toolchain
     state: State
     uid: int
+
+    @property
+    def pristine(self) -> Path:
+        """See `Tree`."""
+        return self.image.pristine
+
+    @property
+    def workdir(self) -> str:
+        """See `Tree`."""
+        return self.image.workdir
+
+    @property
+    def history(self) -> HistorySeal:
+        """See `Tree`."""
+        return self.image.history

@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lego_rl.errors import SandboxError
@@ -22,9 +22,10 @@ from lego_rl.sandbox.docker.ground import Ground
 from lego_rl.sandbox.docker.root import Root, host_root, image_root
 from lego_rl.sandbox.docker.tree import tree_of
 from lego_rl.sandbox.dockerfile import NeedsBuildError, Recipe
-from lego_rl.sandbox.image import fingerprint, recipe_of, work_tree
+from lego_rl.sandbox.image import fingerprint, image_of, recipe_of
 from lego_rl.sandbox.state import State, owner_uid
 from lego_rl.sandbox.toolchain import prepare_toolchain
+from lego_rl.tasks.history import History
 
 HOST, TASK = "host", "task"
 """Values of ``sandbox.docker.image``: the host's own programs, and what a Dockerfile's ``FROM`` names."""
@@ -33,7 +34,14 @@ FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNOREC
 
 
 def prepare(
-    engine: Engine, environment: Path, state: State, *, base: str, workdir: str, docker_image: str | None
+    engine: Engine,
+    environment: Path,
+    state: State,
+    *,
+    base: str,
+    workdir: str,
+    docker_image: str | None,
+    history: History,
 ) -> Ground:
     """Make a task's image.
 
@@ -44,12 +52,13 @@ def prepare(
         base: Root of tasks whose Dockerfile needs no build: `HOST`, `TASK`, or the name of an image.
         workdir: The work directory where neither a Dockerfile nor an image names one.
         docker_image: The image that the task names instead of a Dockerfile.
+        history: How much of its git history the task shows, and when.
 
     Raises:
         TaskError: There is nothing to make a work tree of.
         SandboxError: The image cannot be made here.
     """
-    maker = _Maker(engine, environment, state, workdir, owner_uid())
+    maker = _Maker(engine, environment, state, workdir, history, owner_uid())
     if docker_image is not None:
         return maker.named(docker_image)
     try:
@@ -66,6 +75,7 @@ class _Maker:
     environment: Path
     state: State
     workdir: str
+    history: History
     uid: int
 
     def named(self, name: str) -> Ground:
@@ -124,12 +134,11 @@ class _Maker:
                 f"the work directory of {self.environment.parent.name} is /", "name a folder with WORKDIR"
             )
         below = tree_of(self.engine, root, recipe.workdir, self.state)
+        image = image_of(self.environment, recipe, self.state, self.history, base=below, rootfs=None)
         return Ground(
             engine=self.engine,
             root=root,
-            pristine=work_tree(self.environment, recipe, below, self.state),
-            workdir=recipe.workdir,
-            env={**root.env, **recipe.env},
+            image=replace(image, env={**root.env, **recipe.env}),
             toolchain=prepare_toolchain(self.state, below_folder_root=not root.is_host),
             state=self.state,
             uid=self.uid,

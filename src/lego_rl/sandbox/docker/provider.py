@@ -13,12 +13,15 @@ from lego_rl.sandbox.docker.labels import reap
 from lego_rl.sandbox.docker.preflight import check_daemon
 from lego_rl.sandbox.docker.root import host_root
 from lego_rl.sandbox.docker.sweep import sweep
+from lego_rl.sandbox.git.manifest import HistorySeal
+from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.limits import LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.probe import WORKDIR, probe
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State, owner_uid
 from lego_rl.sandbox.toolchain import prepare_toolchain
+from lego_rl.tasks.history import History
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,14 @@ class DockerImage:
         """See `Tree`."""
         return self.ground.workdir
 
+    @property
+    def history(self) -> HistorySeal:
+        """See `Tree`."""
+        return self.ground.history
+
     async def start(self, phase: Phase, *, mounts: Sequence[Mount] = (), limits: Limits | None = None) -> DockerSandbox:
         """See `TaskImage.start`."""
-        return await DockerSandbox.start(self.ground, "none", mounts=mounts, limits=limits)
+        return await DockerSandbox.start(self.ground, phase, "none", mounts=mounts, limits=limits)
 
 
 @dataclass(frozen=True)
@@ -64,10 +72,20 @@ class DockerProvider:
         """See `Provider.check`."""
         check_daemon(self.engine)
 
-    def prepare(self, environment: Path, *, workdir: str, docker_image: str | None = None) -> DockerImage:
+    def prepare(
+        self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History | None = None
+    ) -> DockerImage:
         """See `Provider.prepare`."""
         return DockerImage(
-            prepare(self.engine, environment, self.state, base=self.base, workdir=workdir, docker_image=docker_image)
+            prepare(
+                self.engine,
+                environment,
+                self.state,
+                base=self.base,
+                workdir=workdir,
+                docker_image=docker_image,
+                history=history or History(),
+            )
         )
 
     async def probe(self) -> LimitReport:
@@ -86,4 +104,6 @@ class DockerProvider:
     def _around(self, tree: Path) -> DockerImage:
         uid = owner_uid()
         root = host_root(self.engine, self.state, uid)
-        return DockerImage(Ground(self.engine, root, tree, WORKDIR, {}, prepare_toolchain(self.state), self.state, uid))
+        return DockerImage(
+            Ground(self.engine, root, Image(None, tree, WORKDIR), prepare_toolchain(self.state), self.state, uid)
+        )

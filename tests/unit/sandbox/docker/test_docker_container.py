@@ -16,8 +16,10 @@ from lego_rl.sandbox.docker.ground import Ground
 from lego_rl.sandbox.docker.image import bases
 from lego_rl.sandbox.docker.root import Root
 from lego_rl.sandbox.docker.tree import unpack
+from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.toolchain import Toolchain, prepare_toolchain
 
@@ -33,12 +35,12 @@ def ground(tmp_path: Path, toolchain: Toolchain) -> Ground:
     state = State(tmp_path / "state")
     root = Root("sha256:1", (), volumes=("/data/", "/app", "/tmp"))
     engine = Engine(tmp_path / "d.sock")
-    return Ground(engine, root, tmp_path, "/app/work", {}, toolchain, state, 1234)
+    return Ground(engine, root, Image(None, tmp_path, "/app/work"), toolchain, state, 1234)
 
 
 def asked(ground: Ground, *mounts: Mount, limits: Limits | None = None) -> dict[str, Any]:
     run = ground.state.new_run()
-    body = container(ground, mounts, limits or Limits(), run, network="none", labels={"a": "b"})
+    body = container(ground, Phase.AGENT, mounts, limits or Limits(), run, network="none", labels={"a": "b"})
     return {**body, **body["HostConfig"]}
 
 
@@ -69,7 +71,7 @@ def test_the_work_tree_is_an_overlay_that_goes_with_the_container(ground: Ground
 @pytest.mark.parametrize("name", ["a,b", "a:b", 'a"b', "a\\b"])
 def test_a_layer_that_would_be_read_as_something_else(ground: Ground, name: str) -> None:
     with pytest.raises(SandboxError, match="cannot be a layer"):
-        asked(replace(ground, pristine=ground.pristine / name))
+        asked(replace(ground, image=replace(ground.image, pristine=ground.pristine / name)))
 
 
 def test_a_mount_over_the_work_tree(ground: Ground, tmp_path: Path) -> None:
