@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sandbox_tools import REPOSITORY, least_root, shell, write_files
 
+from git_tools import commit, git, init
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox.docker.engine import Engine
 from lego_rl.sandbox.docker.preflight import engine_of
@@ -18,6 +19,7 @@ from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.seal_request import SealRequest
 from lego_rl.sandbox.state import State
+from lego_rl.tasks.history import History
 from lego_rl.tasks.task import Task
 
 pytestmark = pytest.mark.docker
@@ -151,3 +153,44 @@ async def test_an_image_that_cannot_run_the_first_process(
         await image.start(Phase.AGENT)
     assert caught.value.fix
     assert not list(state.runs.iterdir())
+
+
+async def test_the_git_history_of_an_image_is_sealed(
+    provider: DockerProvider, base: str, environment: Path, tmp_path: Path
+) -> None:
+    repository = init(environment / "repo")
+    commit(repository, {})
+    git(repository, "checkout", "-q", "-b", "future")
+    fix = commit(repository, {"calc/core.py": "fixed"})
+    git(repository, "checkout", "-q", "work")
+    write_files(environment, {"Dockerfile": f"FROM {base}\nWORKDIR /app\nCOPY repo/ ./\nRUN touch built\n"})
+    image = provider.prepare(environment, workdir="/app", history=History(grading="full"))
+    place = f"/app/.git/objects/{fix[:2]}/{fix[2:]}"
+    seen = {}
+    for phase in Phase:
+        box = await image.start(phase)
+        try:
+            if phase is Phase.AGENT:
+                await verify_seal(box, None)
+            seen[phase] = (await shell(box, f"cat .git/HEAD; ls {place} .git/refs/heads/future built")).stdout
+        finally:
+            await box.close()
+    assert "built" in seen[Phase.AGENT]
+    assert fix[2:] not in seen[Phase.AGENT]
+    assert "future" not in seen[Phase.AGENT]
+    assert {fix[2:], "future"} <= {Path(line).name for line in seen[Phase.GRADING].splitlines()}
+
+
+async def test_a_repository_elsewhere_in_an_image_is_a_hole(
+    provider: DockerProvider, base: str, environment: Path
+) -> None:
+    commit(init(environment / "repo" / "other"), {"secret.txt": "the fix"})
+    write_files(
+        environment, {"Dockerfile": f"FROM {base}\nWORKDIR /app\nCOPY repo/ /opt/kept/\nRUN chmod -R a+rX /opt\n"}
+    )
+    box = await provider.prepare(environment, workdir="/app").start(Phase.AGENT)
+    try:
+        with pytest.raises(SandboxError, match=r"not sealed: /opt/kept/other/\.git"):
+            await verify_seal(box, None)
+    finally:
+        await box.close()
