@@ -18,9 +18,12 @@ ETC = {
     "hostname": "sandbox\n",
     "resolv.conf": "",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "nsswitch-dns.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
     "os-release": 'ID=linux\nNAME="Linux"\nPRETTY_NAME="Linux"\n',
 }
 COPIED_FROM_HOST = ("ld.so.cache", "mime.types")
+MOUNT_POINTS = ("alternatives", "ssl/certs")
+"""Folders of ``/etc`` in which the host's own may be shown."""
 SCRATCH = (("/dev/shm", "1777"), ("/tmp", "1777"), ("/var/tmp", "1777"), (HOME, "0755"), ("/logs", "0755"))
 READ_ONLY_IN_PROC = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi")
 HIDDEN_IN_PROC = ("kcore", "keys", "key-users", "kmsg", "timer_list", "sched_debug", "latency_stats", "kallsyms")
@@ -43,7 +46,8 @@ def generated_etc(state: State, uid: int = UID) -> Path:
     state.root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=state.root, prefix="build-") as scratch:
         made = Path(scratch) / "etc"
-        (made / "alternatives").mkdir(parents=True)
+        for name in MOUNT_POINTS:
+            (made / name).mkdir(parents=True)
         for name, content in ETC.items():
             (made / name).write_text(content.replace("{uid}", str(uid)))
         for name in COPIED_FROM_HOST:

@@ -14,7 +14,7 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox.cgroups import Cgroups
 from lego_rl.sandbox.docker import box as box_module
 from lego_rl.sandbox.docker.box import DockerSandbox
-from lego_rl.sandbox.docker.config import SOCKET
+from lego_rl.sandbox.docker.config import BRIDGE, NO_NETWORK, SOCKET
 from lego_rl.sandbox.docker.engine import DaemonError, Engine
 from lego_rl.sandbox.docker.labels import OWNER, SANDBOX, STATE
 from lego_rl.sandbox.docker.preflight import engine_of
@@ -162,3 +162,39 @@ async def test_an_out_of_memory_first_process_is_known_for_it(image: DockerImage
         assert box.limit_hits().memory == 1
     finally:
         await box.close()
+
+
+FETCH = """
+import json, re, socket, struct, sys
+with open("/proc/net/route") as routes:
+    fields = [line.split() for line in routes][1:]
+gateway = [socket.inet_ntoa(struct.pack("<I", int(field[2], 16))) for field in fields if field[1] == "00000000"]
+try:
+    with socket.create_connection((gateway[0], int(sys.argv[1])), 5) as client:
+        print(client.recv(100).decode())
+except (OSError, IndexError) as error:
+    print(type(error).__name__)
+"""
+
+
+async def test_a_network_is_there_only_where_it_is_asked_for(image: DockerImage) -> None:
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"hello")
+        writer.close()
+
+    server = await asyncio.start_server(greet, "0.0.0.0", 0)
+    port = str(server.sockets[0].getsockname()[1])
+    said = {}
+    async with server:
+        for network in (NO_NETWORK, BRIDGE):
+            box = await DockerSandbox.start(image.ground, Phase.GRADING, network)
+            try:
+                done = await box.exec(["python3", "-c", FETCH, port], timeout_sec=20)
+                names = await shell(box, "cat /etc/nsswitch.conf; wc -c < /etc/resolv.conf; id -un; hostname")
+                said[network] = (done.stdout.strip(), "dns" in names.stdout, names.stdout.splitlines()[-2:])
+            finally:
+                await box.close()
+    assert said == {
+        NO_NETWORK: ("IndexError", False, ["agent", "sandbox"]),
+        BRIDGE: ("hello", True, ["agent", "sandbox"]),
+    }

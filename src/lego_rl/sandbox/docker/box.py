@@ -57,7 +57,7 @@ class DockerSandbox(ControlledSandbox):
     async def start(
         cls, ground: Ground, phase: Phase, network: str, *, mounts: Sequence[Mount] = (), limits: Limits | None = None
     ) -> "DockerSandbox":
-        """Start a container in a network of the daemon, or in ``none``.
+        """Start a container, in no network or in one of the daemon's.
 
         Raises:
             SandboxError: Some part of the isolation could not be established.

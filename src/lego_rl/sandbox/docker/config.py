@@ -27,6 +27,8 @@ from lego_rl.sandbox.system import HIDDEN_IN_PROC, HOST_FOLDERS, READ_ONLY_IN_PR
 
 MOUNTS = Path("/proc/self/mountinfo")
 CONTROL_FOLDER = "/run/control"
+NO_NETWORK, BRIDGE = "none", "bridge"
+"""Networks of every daemon: a loopback and nothing else; whatever the machine reaches."""
 SOCKET, FILTER = "socket", "filter"
 OPEN_FILES = 65_536
 HIDDEN = ("/sys", "/proc/acpi", "/proc/scsi", "/proc/asound", *(f"/proc/{name}" for name in HIDDEN_IN_PROC))
@@ -53,14 +55,15 @@ def container(
         mounts: What else of the host is shown, read-only.
         limits: What it may use.
         run: What it writes on the host.
-        network: ``none``, or the name of a network of the daemon.
+        network: `NO_NETWORK` or `BRIDGE`.
         labels: What it and its volume are found by.
 
     Raises:
         SandboxError: A mount would cover the work tree, or the run folder has a name that no overlay can have.
     """
     root, toolchain, uid = ground.root, ground.toolchain, ground.uid
-    shown = [*_host_mounts(ground, mounts), Mount(run.control, CONTROL_FOLDER)]
+    names = root.offline if network == NO_NETWORK else root.online
+    shown = [*_host_mounts(ground, mounts), *names, Mount(run.control, CONTROL_FOLDER)]
     for mount in shown:
         check_beside(mount, ground.workdir)
         check_readable(mount.source)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lego_rl.sandbox.docker.box import DockerSandbox
+from lego_rl.sandbox.docker.config import NO_NETWORK
 from lego_rl.sandbox.docker.engine import Engine
 from lego_rl.sandbox.docker.ground import Ground
 from lego_rl.sandbox.docker.image import HOST, prepare
@@ -51,7 +52,7 @@ class DockerImage:
 
     async def start(self, phase: Phase, *, mounts: Sequence[Mount] = (), limits: Limits | None = None) -> DockerSandbox:
         """See `TaskImage.start`."""
-        return await DockerSandbox.start(self.ground, phase, "none", mounts=mounts, limits=limits)
+        return await DockerSandbox.start(self.ground, phase, NO_NETWORK, mounts=mounts, limits=limits)
 
 
 @dataclass(frozen=True)

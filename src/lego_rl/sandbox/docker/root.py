@@ -15,9 +15,10 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox.docker.engine import Engine, Json
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.state import State
-from lego_rl.sandbox.system import PROGRAM_FOLDERS, REPLACED_IN_IMAGE, generated_etc
+from lego_rl.sandbox.system import PROGRAM_FOLDERS, generated_etc
 
 HOST_IMAGE = "lego-rl/host"
+CERTIFICATES = Path("/etc/ssl/certs")
 EMPTY_FOLDERS = ("usr", "etc", "proc", "sys", "dev", "tmp", "var/tmp", "run", "logs", "home/agent", "opt")
 
 
@@ -28,6 +29,8 @@ class Root:
     Attributes:
         image: Id of the image.
         mounts: What of the host is shown in it.
+        offline: The same, where it has no network: files that Docker would write with what it knows of the host.
+        online: The same, where it has one.
         workdir: The image's own work directory, empty where it names none.
         env: The image's own environment variables.
         volumes: Folders that the image would have filled without bounds.
@@ -36,6 +39,8 @@ class Root:
 
     image: str
     mounts: tuple[Mount, ...]
+    offline: tuple[Mount, ...] = ()
+    online: tuple[Mount, ...] = ()
     workdir: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     volumes: tuple[str, ...] = ()
@@ -60,14 +65,17 @@ def host_root(engine: Engine, state: State, uid: int) -> Root:
         raise SandboxError(f"Docker did not keep the image {name}", "look at the daemon's log")
     mounts = [Mount(path, str(path)) for path in (Path("/usr"), *_program_folders()) if not path.is_symlink()]
     etc = generated_etc(state, uid)
-    mounts += [Mount(etc, "/etc"), *(Mount(etc / name, f"/etc/{name}") for name in GENERATED)]
+    mounts += [Mount(etc, "/etc"), Mount(etc / "hostname", "/etc/hostname")]
     if (alternatives := Path("/etc/alternatives")).is_dir():
         mounts.append(Mount(alternatives, str(alternatives)))
-    return Root(str(found["Id"]), tuple(mounts), is_host=True)
+    online = [Mount(etc / "nsswitch-dns.conf", "/etc/nsswitch.conf")]
+    if CERTIFICATES.is_dir():
+        online.append(Mount(CERTIFICATES, str(CERTIFICATES)))
+    return Root(str(found["Id"]), tuple(mounts), offline=_no_names(etc), online=tuple(online), is_host=True)
 
 
-GENERATED = ("hosts", "hostname", "resolv.conf")
-"""Files of ``/etc`` that Docker writes itself, with what it knows of the host, unless it is given them."""
+def _no_names(etc: Path) -> tuple[Mount, ...]:
+    return tuple(Mount(etc / name, f"/etc/{name}") for name in ("hosts", "resolv.conf"))
 
 
 def image_root(engine: Engine, name: str, state: State, uid: int) -> Root:
@@ -84,7 +92,8 @@ def image_root(engine: Engine, name: str, state: State, uid: int) -> Root:
     variables = (pair.partition("=") for pair in config.get("Env") or ())
     return Root(
         image=str(found["Id"]),
-        mounts=tuple(Mount(etc / name, f"/etc/{name}") for name in (*REPLACED_IN_IMAGE, "hostname")),
+        mounts=tuple(Mount(etc / name, f"/etc/{name}") for name in ("passwd", "group", "hostname")),
+        offline=_no_names(etc),
         workdir=str(config.get("WorkingDir") or "").rstrip("/"),
         env={key: value for key, _, value in variables},
         volumes=tuple(config.get("Volumes") or ()),
