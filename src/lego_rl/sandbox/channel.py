@@ -117,7 +117,7 @@ class Channel:
         """
         answer = await self.send(["listen", str(port)], [])
         with answer:
-            await _readable(answer)
+            await readable(answer)
             try:
                 message, descriptors, _, _ = socket.recv_fds(answer, REPLY_BYTES, 1)
             except OSError as error:
@@ -158,7 +158,8 @@ def _as_listener(descriptor: int, port: int) -> socket.socket:
     return server
 
 
-async def _readable(answer: socket.socket) -> None:
+async def readable(answer: socket.socket) -> None:
+    """Wait until there is something to receive, or nobody left to send it."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
 

@@ -56,7 +56,7 @@ class OverlaySnapshot:
         Args:
             pristine: The overlay's lower layer.
         """
-        comparison = _Comparison()
+        comparison = Comparison()
         comparison.folder(self.upper, pristine, "")
         changes = tuple(comparison.changes[path] for path in sorted(comparison.changes))
         return Patch(changes, dict(sorted(comparison.dropped.items())))
@@ -69,7 +69,7 @@ def dropped_because(name: str) -> str | None:
 
 
 @dataclass
-class _Comparison:
+class Comparison:
     """Collects what differs.
 
     ``lower`` is a path of the pristine tree that may not exist, never one behind a link. ``hidden`` says that an opaque
@@ -88,11 +88,11 @@ class _Comparison:
         for entry in sorted(os.scandir(upper), key=lambda entry: entry.name):
             names.add(entry.name)
             below = lower / entry.name if lower else None
-            self.entry(Path(entry.path), below, _join(relative, entry.name), hidden=hidden)
+            self.entry(Path(entry.path), below, join(relative, entry.name), hidden=hidden)
         if lower is not None and hidden:
             for path in sorted(lower.iterdir()):
                 if path.name not in names:
-                    self.delete(path, _join(relative, path.name))
+                    self.delete(path, join(relative, path.name))
 
     def entry(self, upper: Path, lower: Path | None, path: str, *, hidden: bool) -> None:
         """Compare one path of the upper layer with what it lies over."""
@@ -104,7 +104,7 @@ class _Comparison:
         elif (reason := dropped_because(upper.name)) is not None:
             self.drop(path, reason)
         elif stat.S_ISDIR(status.st_mode):
-            if lower is not None and not _is_folder(lower):
+            if lower is not None and not is_folder(lower):
                 self.delete(lower, path)
                 lower = None
             self.folder(upper, lower, path, hidden=hidden)
@@ -123,7 +123,7 @@ class _Comparison:
             self.drop(path, f"larger than {MAX_FILE_BYTES >> 20} MiB")
             return
         reason = self.no_room_for(status.st_size)
-        if reason is not None and not _is_file_of(lower, status.st_size):
+        if reason is not None and not is_file_of(lower, status.st_size):
             # Not even read: sparse files and hard links cost a sandbox nothing, however many gigabytes they spell.
             self.uncover(lower, path)
             self.drop(path, reason)
@@ -151,7 +151,7 @@ class _Comparison:
 
     def uncover(self, lower: Path | None, path: str) -> None:
         """Record as deleted what was below a folder that something else took the place of."""
-        if lower is not None and _is_folder(lower):
+        if lower is not None and is_folder(lower):
             self.delete(lower, path)
 
     def delete(self, lower: Path | None, path: str) -> None:
@@ -160,7 +160,7 @@ class _Comparison:
             return
         if (reason := dropped_because(lower.name)) is not None:
             self.drop(path, reason)
-        elif _is_folder(lower):
+        elif is_folder(lower):
             for inner in sorted(lower.iterdir()):
                 self.delete(inner, f"{path}/{inner.name}")
         else:
@@ -174,16 +174,17 @@ class _Comparison:
             self.dropped["..."] = f"more than {MAX_DROPPED} paths dropped"
 
 
-def _join(folder: str, name: str) -> str:
+def join(folder: str, name: str) -> str:
+    """A name in a folder of the tree; the tree's own folder has none."""
     return f"{folder}/{name}" if folder else name
 
 
-def _is_folder(path: Path) -> bool:
+def is_folder(path: Path) -> bool:
     """Whether `path` is a real folder, not a link to one."""
     return path.is_dir() and not path.is_symlink()
 
 
-def _is_file_of(path: Path | None, size: int) -> bool:
+def is_file_of(path: Path | None, size: int) -> bool:
     """Whether `path` is a regular file of `size` bytes."""
     if path is None or path.is_symlink() or not path.is_file():
         return False

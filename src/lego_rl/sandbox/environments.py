@@ -3,6 +3,7 @@
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
 from lego_rl.sandbox.docker.preflight import engine_of
 from lego_rl.sandbox.docker.provider import DockerProvider
+from lego_rl.sandbox.kubernetes.provider import KubernetesProvider
 from lego_rl.sandbox.sandbox import Provider
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
@@ -20,3 +21,5 @@ def provider_of(settings: SandboxSettings) -> Provider:
             return BubblewrapProvider(state_of(settings), settings.rootfs)
         case "docker":
             return DockerProvider(state_of(settings), engine_of(settings.docker.host), settings.docker.image)
+        case "kubernetes":
+            return KubernetesProvider(state_of(settings), settings.kubernetes)

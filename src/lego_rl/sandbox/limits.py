@@ -6,8 +6,9 @@ Invariant: a limit is never silently absent; `LimitReport` says what holds it.
 from dataclasses import dataclass
 from typing import Literal
 
-type Mechanism = Literal["cgroup-v2", "cgroup-v1", "rlimit"]
-"""What enforces a limit. ``rlimit``: memory per process, processes per sandbox (per user namespace, Linux 5.14)."""
+type Mechanism = Literal["cgroup-v2", "cgroup-v1", "rlimit", "pod"]
+"""What enforces a limit. ``rlimit``: memory per process, processes per sandbox (per user namespace, Linux 5.14).
+``pod``: the node's control groups, as the pod's resources and the kubelet's ``podPidsLimit`` say."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,12 @@ class LimitHits:
         disk: Whether the sandbox was killed for the size of its changes.
         unmeasured: Whether the sandbox was killed because its limits could not be measured. What is measured is the
             agent's own files and processes, so alone this is no evidence of a fault of the host.
+        lost: How the host itself lost the sandbox while it was at work (its node went, it was made to leave), in one
+            line; empty where it did not. Nothing inside can bring it about.
     """
 
     memory: int = 0
     processes: int = 0
     disk: bool = False
     unmeasured: bool = False
+    lost: str = ""

@@ -56,8 +56,12 @@ def encode(records: Iterable[Record]) -> bytes:
     return b"".join(parts)
 
 
-def decode(stream: bytes) -> Iterator[Record]:
+def decode(stream: bytes, most: int = MAX_RECORDS) -> Iterator[Record]:
     """The records of a stream.
+
+    Args:
+        stream: What came out of a sandbox.
+        most: How many there may be.
 
     Raises:
         SandboxError: The stream is cut short, holds what no record is, or too many; a sandbox's processes can bring
@@ -66,8 +70,8 @@ def decode(stream: bytes) -> Iterator[Record]:
     position = count = 0
     while position < len(stream):
         count += 1
-        if count > MAX_RECORDS:
-            raise SandboxError(f"a file transfer from the sandbox holds more than {MAX_RECORDS} paths", FETCH_LESS)
+        if count > most:
+            raise SandboxError(f"a file transfer from the sandbox holds more than {most} paths", FETCH_LESS)
         if len(stream) - position < HEAD.size:
             raise SandboxError("a file transfer from the sandbox was cut short", ALTERED)
         code, mode, size, length = HEAD.unpack_from(stream, position)

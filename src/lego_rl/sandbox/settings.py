@@ -7,6 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 from lego_rl.settings import FolderPath, Settings
 
 
@@ -23,12 +24,14 @@ class DockerSettings(Settings):
 class SandboxSettings(Settings):
     """What every sandbox of a run is given; a task's own memory and disk limits come first."""
 
-    environment: Literal["bubblewrap", "docker"] = "bubblewrap"
+    environment: Literal["bubblewrap", "docker", "kubernetes"] = "bubblewrap"
     """How sandboxes are isolated."""
     rootfs: FolderPath | None = None
     """Folder of an unpacked image to use as the root file system; the host's own programs, read-only, if unset."""
     docker: DockerSettings = DockerSettings()
     """Of the environment ``docker``."""
+    kubernetes: KubernetesSettings = KubernetesSettings()
+    """Of the environment ``kubernetes``."""
     state: FolderPath | None = None
     """Folder for prepared work trees and running sandboxes; the user's cache folder if unset."""
     processes: int | None = Field(default=None, ge=16)
@@ -43,5 +46,5 @@ class SandboxSettings(Settings):
     @model_validator(mode="after")
     def _the_root_is_the_environments(self) -> Self:
         if self.rootfs is not None and self.environment != "bubblewrap":
-            raise ValueError("sandbox.rootfs is for bubblewrap; Docker has sandbox.docker.image")
+            raise ValueError("sandbox.rootfs is for bubblewrap; Docker has sandbox.docker.image, Kubernetes sandbox.kubernetes.image")
         return self

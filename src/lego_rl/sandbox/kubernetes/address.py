@@ -1,0 +1,53 @@
+"""Addresses of this machine and of a cluster."""
+
+import socket
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox.kubernetes.manifests import SENTINEL_PORT
+from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
+
+DNS_PORT = 53
+
+
+def split_host(url: str) -> tuple[str, int]:
+    """Host and port of an API server's URL."""
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def advertised(settings: KubernetesSettings, url: str) -> str:
+    """The IPv4 address at which pods reach this machine.
+
+    Raises:
+        SandboxError: None is set, and none leads to the cluster.
+    """
+    if settings.advertise is not None:
+        return str(settings.advertise)
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect(split_host(url))  # sends nothing
+            return str(probe.getsockname()[0])
+    except OSError as error:
+        raise SandboxError(
+            f"no address of this machine leads to the cluster at {url}: {error}", "set sandbox.kubernetes.advertise"
+        ) from error
+
+
+def cluster_addresses(host: str, variables: dict[str, str], resolvers: Sequence[str], neighbour: str) -> list[str]:
+    """What a cluster has that an agent must not reach.
+
+    Args:
+        host: URL of the API server.
+        variables: Of a container, which name the API server's service.
+        resolvers: Name servers of a pod.
+        neighbour: Address of another pod, which takes connections.
+    """
+    name, port = split_host(host)
+    service = variables.get("KUBERNETES_SERVICE_HOST", "")
+    found = [f"{name} {port}"]
+    if service:
+        found.append(f"{service} {variables.get('KUBERNETES_SERVICE_PORT', '443')}")
+    found += [f"{resolver} {DNS_PORT}" for resolver in resolvers]
+    return [*found, f"{neighbour} {SENTINEL_PORT}"]

@@ -1,0 +1,246 @@
+"""Requests to an API server: objects in and out, and the streams of programs in pods.
+
+Invariant: a request ends with an answer or a `ClusterError`. What may pass by itself (too many requests, a server's own
+error, a connection that broke) is asked again a bounded number of times; asking twice has the effect of asking once,
+because every object has a name of its own.
+"""
+
+import asyncio
+import json
+import logging
+import random
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+
+from lego_rl.sandbox.kubernetes.connection import Connection, connection
+from lego_rl.sandbox.kubernetes.errors import ClusterError, refused, unreachable
+from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
+
+type Manifest = dict[str, Any]
+"""An object of the cluster in the form in which it travels."""
+
+ATTEMPTS = 6
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
+"""Seconds between attempts; doubled each time, and spread so that trials do not come back at once."""
+REQUEST_SECONDS = 30.0
+HEARTBEAT_SECONDS = 30.0
+STREAM_PROTOCOL = "v4.channel.k8s.io"
+WATCH_SECONDS = 240
+PASSING = (408, 425, 429, 500, 502, 503, 504)
+_log = logging.getLogger(__name__)
+
+
+class Api:
+    """A connection to a cluster, for one event loop."""
+
+    def __init__(self, cluster: Connection) -> None:
+        self.cluster = cluster
+        self._clock: datetime | None = None
+        connector = aiohttp.TCPConnector(limit=0, ssl=cluster.tls if cluster.tls is not None else True)
+        # Events may hold whole objects, which are up to 1.5 MiB long (etcd's limit).
+        self._session = aiohttp.ClientSession(connector=connector, read_bufsize=1 << 21)
+
+    @classmethod
+    async def connect(cls, settings: KubernetesSettings) -> Self:
+        """Read how to reach the cluster.
+
+        Raises:
+            SandboxError: There is no usable kubeconfig.
+        """
+        return cls(await connection(settings))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._session.close()
+
+    @property
+    def namespace(self) -> str:
+        """Where everything is created."""
+        return self.cluster.namespace
+
+    def path(self, group: str, kind: str, name: str = "") -> str:
+        """The path of a kind of objects, or of one of them; ``v1`` is the core group."""
+        root = f"/api/{group}" if group == "v1" else f"/apis/{group}"
+        return f"{root}/namespaces/{self.namespace}/{kind}" + (f"/{name}" if name else "")
+
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> Manifest:
+        """An object or a list.
+
+        Raises:
+            ClusterError: There is none, or the cluster did not answer.
+        """
+        return await self._request("GET", path, query=query)
+
+    async def create(self, path: str, manifest: Manifest) -> Manifest:
+        """Create an object; one that an earlier attempt made is as good.
+
+        Raises:
+            ClusterError: The cluster refused it, or did not answer.
+        """
+        try:
+            return await self._request("POST", path, body=manifest)
+        except ClusterError as error:
+            if error.status != 409:
+                raise
+            return await self.get(f"{path}/{manifest['metadata']['name']}")
+
+    async def version(self) -> tuple[int, int]:
+        """The API server's own.
+
+        Raises:
+            ClusterError: It does not answer.
+        """
+        found = await self.get("/version")
+        major, minor = (re.sub(r"\D.*", "", str(found[name])) or "0" for name in ("major", "minor"))
+        return int(major), int(minor)
+
+    async def now(self) -> datetime:
+        """The API server's clock, to the second.
+
+        Raises:
+            ClusterError: It does not answer.
+        """
+        if self._clock is None:
+            await self.version()
+        assert self._clock is not None
+        return self._clock
+
+    async def replace(self, path: str, manifest: Manifest) -> Manifest:
+        """Put another state in the place of an object's.
+
+        Raises:
+            ClusterError: It changed meanwhile (409), is gone (404), or the cluster did not answer.
+        """
+        return await self._request("PUT", path, body=manifest)
+
+    async def delete(self, path: str, *, uid: str | None = None) -> None:
+        """Delete an object, what it owns in its wake, without a grace period; one that is gone already is fine.
+
+        Args:
+            path: The object's.
+            uid: The one that is meant, where another may have taken its name.
+
+        Raises:
+            ClusterError: The cluster did not do it.
+        """
+        body: Manifest = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+        if uid is not None:
+            body["preconditions"] = {"uid": uid}
+        try:
+            await self._request("DELETE", path, body=body)
+        except ClusterError as error:
+            if error.status != 404:
+                raise
+
+    async def _request(
+        self, method: str, path: str, *, body: Manifest | None = None, query: Mapping[str, str] | None = None
+    ) -> Manifest:
+        pause = FIRST_PAUSE
+        for attempt in range(1, ATTEMPTS + 1):
+            wait = pause
+            try:
+                answer, wanted = await self._once(method, path, body, query)
+                if answer.status < 400:
+                    return wanted
+                if answer.status not in PASSING or attempt == ATTEMPTS:
+                    raise refused(method, path, answer.status, str(wanted.get("message") or ""))
+                wait = max(pause, float(answer.headers.get("Retry-After", "0")))
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                if attempt == ATTEMPTS:
+                    raise unreachable(self.cluster.host, str(error) or type(error).__name__) from error
+            _log.debug("asking the cluster again for %s %s (attempt %d failed)", method, path, attempt)
+            await asyncio.sleep(min(wait, LONGEST_PAUSE) * random.uniform(0.5, 1.0))
+            pause *= 2
+        raise AssertionError("unreachable")
+
+    async def _once(
+        self, method: str, path: str, body: Manifest | None, query: Mapping[str, str] | None
+    ) -> tuple[aiohttp.ClientResponse, Manifest]:
+        async with self._session.request(
+            method,
+            self.cluster.host + path,
+            params=query,
+            json=body,
+            headers=await self.cluster.headers(),
+            proxy=self.cluster.proxy,
+            server_hostname=self.cluster.server_name,
+            timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS),
+        ) as answer:
+            text = await answer.text()
+            if date := answer.headers.get("Date"):
+                self._clock = parsedate_to_datetime(date)
+            try:
+                found = json.loads(text) if text else {}
+            except ValueError:
+                found = {"message": text}
+            return answer, found if isinstance(found, dict) else {"message": text}
+
+    async def watch(self, path: str, query: Mapping[str, str]) -> AsyncIterator[tuple[str, Manifest]]:
+        """Kind (``ADDED``, ``MODIFIED``, ``DELETED``, ``ERROR``) and object of each event, until the server ends it.
+
+        Raises:
+            ClusterError: It cannot be watched.
+        """
+        params = {**query, "watch": "1", "timeoutSeconds": str(WATCH_SECONDS)}
+        try:
+            async with self._session.get(
+                self.cluster.host + path,
+                params=params,
+                headers=await self.cluster.headers(),
+                proxy=self.cluster.proxy,
+                server_hostname=self.cluster.server_name,
+                timeout=aiohttp.ClientTimeout(total=None, sock_read=WATCH_SECONDS + REQUEST_SECONDS),
+            ) as answer:
+                if answer.status >= 400:
+                    raise refused("GET", path, answer.status, await answer.text())
+                async for line in answer.content:
+                    event = json.loads(line)
+                    yield str(event["type"]), event["object"]
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            raise unreachable(self.cluster.host, str(error) or type(error).__name__) from error
+
+    async def stream(self, pod: str, container: str, argv: Sequence[str]) -> aiohttp.ClientWebSocketResponse:
+        """Start a program in a container, its standard streams as channels of a WebSocket.
+
+        Raises:
+            ClusterError: It could not be started.
+        """
+        query = [("container", container), ("stdin", "1"), ("stdout", "1"), ("stderr", "1")]
+        query += [("command", word) for word in argv]
+        path = self.path("v1", "pods", pod) + "/exec"
+        pause = FIRST_PAUSE
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return await self._session.ws_connect(
+                    self.cluster.host + path,
+                    params=query,
+                    headers=await self.cluster.headers(),
+                    proxy=self.cluster.proxy,
+                    server_hostname=self.cluster.server_name,
+                    protocols=(STREAM_PROTOCOL,),
+                    heartbeat=HEARTBEAT_SECONDS,
+                    max_msg_size=0,
+                )
+            except aiohttp.WSServerHandshakeError as error:
+                if error.status not in PASSING or attempt == ATTEMPTS:
+                    raise refused("GET", path, error.status, error.message) from error
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                if attempt == ATTEMPTS:
+                    raise unreachable(self.cluster.host, str(error) or type(error).__name__) from error
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, LONGEST_PAUSE)
+        raise AssertionError("unreachable")

@@ -1,0 +1,129 @@
+"""What a pod's status says about how it ended, or why it does not start, told apart by who can bring it about.
+
+Invariant: what an agent can do to its own pod (its memory, its disk, its processes, its own exit) is never evidence
+against the cluster. The reasons are those of the kubelet, the scheduler and the controllers that remove pods.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+type Status = dict[str, Any]
+"""A pod as the API tells of it."""
+
+WAITING_FOR_GOOD = {
+    "ImagePullBackOff": "see that sandbox.kubernetes can pull the image: its name, its registry and pull_secret",
+    "ErrImagePull": "see that sandbox.kubernetes can pull the image: its name, its registry and pull_secret",
+    "ErrImageNeverPull": "load the image onto the nodes, or set sandbox.kubernetes.pull_policy",
+    "InvalidImageName": "mend the task's docker_image, or sandbox.kubernetes.image",
+    "CreateContainerConfigError": "run: kubectl describe pod",
+    "CreateContainerError": "run: kubectl describe pod",
+    "RunContainerError": "run: kubectl describe pod",
+}
+"""Reasons for which a container waits and will not come by itself, and what mends them."""
+
+
+class Loss(StrEnum):
+    """How a pod was lost."""
+
+    NONE = "none"
+    """It is there, or ended by itself."""
+    OWN_LIMIT = "own_limit"
+    """It was made to leave for what it used: the policy's."""
+    CLUSTER = "cluster"
+    """Its node went, or somebody removed it: the host's."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """How a pod was lost, and what the cluster said."""
+
+    loss: Loss
+    said: str = ""
+
+
+def container(pod: Status, name: str) -> Status:
+    """The status of one container; empty before there is one."""
+    return next((each for each in _containers(pod) if each["name"] == name), {})
+
+
+def has_ended(pod: Status, name: str) -> bool:
+    """Whether a container is dead for good."""
+    return "terminated" in container(pod, name).get("state", {})
+
+
+def is_running(pod: Status, name: str) -> bool:
+    """Whether a container runs."""
+    return "running" in container(pod, name).get("state", {})
+
+
+def out_of_memory(pod: Status, name: str) -> bool:
+    """Whether the kernel killed a container for its own memory limit."""
+    ended: Status = container(pod, name).get("state", {}).get("terminated", {})
+    return bool(ended.get("reason") == "OOMKilled")
+
+
+def lost(pod: Status | None) -> Lost:
+    """How a pod was lost.
+
+    Args:
+        pod: What the cluster last said of it; ``None`` where it is gone, though nobody of ours removed it.
+    """
+    if pod is None:
+        return Lost(Loss.CLUSTER, "somebody deleted the pod")
+    status = pod.get("status", {})
+    reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
+    if reason == "Evicted":
+        # A node short of memory was not made so by a pod that may use no more than it has reserved. Disk, inodes and
+        # process ids are not reserved: a pod can exhaust them faster than anybody looks.
+        short = message.startswith("The node was low on resource: memory")
+        return Lost(Loss.CLUSTER if short else Loss.OWN_LIMIT, message or reason)
+    if reason in ("NodeLost", "NodeShutdown", "Terminated", "Shutdown", "NodeAffinity", "Preempting", "Preempted"):
+        return Lost(Loss.CLUSTER, message or reason)
+    for condition in status.get("conditions", ()):
+        disrupted = condition.get("type") == "DisruptionTarget" and condition.get("status") == "True"
+        # By the kubelet itself it is an eviction, or the shutdown of the node, which have names above.
+        if disrupted and condition.get("reason") != "TerminationByKubelet":
+            return Lost(Loss.CLUSTER, str(condition.get("message") or condition.get("reason")))
+        if condition.get("type") == "Ready" and condition.get("reason") == "NodeStatusUnknown":
+            return Lost(Loss.CLUSTER, "the pod's node does not answer")
+    if status.get("phase") == "Unknown":
+        return Lost(Loss.CLUSTER, "the pod's node does not answer")
+    if pod.get("metadata", {}).get("deletionTimestamp"):
+        return Lost(Loss.CLUSTER, "somebody deleted the pod")
+    return Lost(Loss.NONE)
+
+
+def cannot_start(pod: Status) -> tuple[str, str] | None:
+    """Why a pod will not start by itself, and what to do; ``None`` where it still may."""
+    status = pod.get("status", {})
+    for each in _containers(pod):
+        waiting = each.get("state", {}).get("waiting", {})
+        if (reason := waiting.get("reason")) in WAITING_FOR_GOOD:
+            return f"{reason}: {' '.join(str(waiting.get('message') or '').split())}", WAITING_FOR_GOOD[reason]
+        ended = each.get("state", {}).get("terminated")
+        if ended and ended.get("exitCode") != 0:
+            said = " ".join(f"({ended.get('reason')}) {ended.get('message') or ''}".split())
+            return (
+                f"its container {each['name']} ended with {ended.get('exitCode')} {said}",
+                "see that the image has the Python that sandbox.kubernetes.python names, and its work directory",
+            )
+    if status.get("phase") in ("Failed", "Succeeded"):
+        return f"it ended: {status.get('reason') or ''} {status.get('message') or ''}".strip(), "kubectl get events"
+    return None
+
+
+def why_pending(pod: Status) -> str:
+    """What a pod that has not started waits for."""
+    for condition in pod.get("status", {}).get("conditions", ()):
+        if condition.get("type") == "PodScheduled" and condition.get("status") != "True":
+            return f"no node takes it: {condition.get('message') or condition.get('reason')}"
+    waiting = (each.get("state", {}).get("waiting", {}) for each in _containers(pod))
+    return next((str(each["reason"]) for each in waiting if each.get("reason")), "its node does not start it")
+
+
+def _containers(pod: Status) -> Iterator[Status]:
+    status = pod.get("status", {})
+    yield from status.get("initContainerStatuses") or ()
+    yield from status.get("containerStatuses") or ()

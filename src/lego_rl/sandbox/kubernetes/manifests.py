@@ -1,0 +1,319 @@
+"""The objects that are created on a cluster, as the API takes them.
+
+Invariant: whatever settings, task and phase are, a pod runs as uid 1000 with no capability, no way to gain one, a
+seccomp filter, no token, no service links, a read-only root, bounded memory, processor time, disk and life, and under
+a policy that denies every packet in and out but what `agent_policy` or the task's declaration allow.
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from lego_rl.messages import Json
+from lego_rl.sandbox.kubernetes.api import Manifest
+from lego_rl.sandbox.kubernetes.labels import ROLE, SANDBOX
+from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
+from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.report import REPORT_FOLDER
+from lego_rl.sandbox.user import HOME, UID
+
+WORK, KEEPER, STAGE = "work", "keeper", "stage"
+PROGRAM_FILES = (
+    Path(__file__).parent.with_name("inside.py"),
+    Path(__file__).with_name("bridge.py"),
+    Path(__file__).with_name("first.py"),
+)
+PROGRAMS = "/run/lego/programs"
+TOP = "/run/lego"
+CONTROL = "lego-control"
+SCRATCH = ("/tmp", "/var/tmp", "/dev/shm", HOME, "/logs")
+KEEPER_MEMORY_MB = 256
+SPOOL_MB = 1024
+"""For what is on its way into a sandbox."""
+LOGS_MB = 32
+SLACK = 1.25
+"""How much later than ours the kubelet's own limits on disk are: it evicts the pod, and nothing is left to grade."""
+SENTINEL_PORT = 8080
+
+STAGE_PROGRAM = f"""
+import os, shutil, stat, sys
+source, target = sys.argv[1], "{TOP}/tree"
+if os.path.isdir(source):
+    for entry in os.scandir(source):
+        path = os.path.join(target, entry.name)
+        if entry.is_dir(follow_symlinks=False):
+            shutil.copytree(entry.path, path, symlinks=True)
+        else:
+            shutil.copy2(entry.path, path, follow_symlinks=False)
+for folder, folders, files in os.walk(target):
+    for name in folders + files:
+        path = os.path.join(folder, name)
+        mode = os.lstat(path).st_mode
+        if not stat.S_ISLNK(mode):
+            os.chmod(path, 0o755 if stat.S_ISDIR(mode) or mode & 0o100 else 0o644)
+"""
+"""Copies the image's work tree to the volume that the work container has in its place."""
+SENTINEL_PROGRAM = f"""
+import socket
+with socket.create_server(("0.0.0.0", {SENTINEL_PORT}), backlog=128) as server:
+    while True:
+        server.accept()[0].close()
+"""
+"""Takes connections: the neighbour that an agent must not reach."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What every object of a run carries.
+
+    Attributes:
+        run: The run's name, and that of its lease and programs.
+        labels: Who made it, for whom and for which run.
+        owner: The reference to the lease, with which everything goes; nothing before there is one.
+    """
+
+    run: str
+    labels: Mapping[str, str]
+    owner: Manifest | None = None
+
+    def metadata(self, name: str, extra: Mapping[str, str] | None = None) -> Manifest:
+        """Name, labels and owner of an object."""
+        found: Manifest = {"name": name, "labels": {**self.labels, **(extra or {})}}
+        if self.owner is not None:
+            found["ownerReferences"] = [self.owner]
+        return found
+
+
+@dataclass(frozen=True)
+class PodPlan:
+    """What one sandbox asks of its pod.
+
+    Attributes:
+        name: The pod's, and the value of its sandbox label.
+        role: ``agent``, ``grading``, or ``pristine`` for one without a work container.
+        image: Image reference.
+        workdir: Where the work tree is.
+        limits: Its limits.
+        mounts: Where inside read-only mounts are shown, in order.
+        mounts_mb: Their size on a disk, in MiB, rounded up.
+    """
+
+    name: str
+    role: Literal["agent", "grading", "pristine"]
+    image: str
+    workdir: str
+    limits: Limits
+    mounts: Sequence[str] = ()
+    mounts_mb: int = 1
+
+
+def programs(identity: Identity) -> Manifest:
+    """The stand-alone programs that run in pods."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": identity.metadata(identity.run),
+        "immutable": True,
+        "binaryData": {path.name: base64.b64encode(path.read_bytes()).decode() for path in PROGRAM_FILES},
+    }
+
+
+def deny_all(identity: Identity) -> Manifest:
+    """No packet in, none out, for every pod of the run."""
+    return _policy(identity, f"{identity.run}-deny", identity.labels, ingress=[], egress=[])
+
+
+def agent_policy(identity: Identity, sandbox: str, address: str, port: int) -> Manifest:
+    """The one way out of an agent phase: the host's own listener for it. No name service."""
+    to: Json = [{"ipBlock": {"cidr": f"{address}/32"}}]
+    rule: Json = {"to": to, "ports": [{"protocol": "TCP", "port": port}]}
+    return _policy(identity, sandbox, {**identity.labels, SANDBOX: sandbox}, egress=[rule])
+
+
+def open_policy(identity: Identity, sandbox: str) -> Manifest:
+    """Every way out, for the grading of a task whose tests declare a network."""
+    return _policy(identity, sandbox, {**identity.labels, SANDBOX: sandbox}, egress=[{}])
+
+
+def sentinel_policy(identity: Identity) -> Manifest:
+    """Every packet in, so that only its sender's own policy can keep one from the sentinel."""
+    return _policy(identity, f"{identity.run}-sentinel", {**identity.labels, ROLE: "sentinel"}, ingress=[{}])
+
+
+def _policy(
+    identity: Identity,
+    name: str,
+    selects: Mapping[str, str],
+    *,
+    ingress: list[Json] | None = None,
+    egress: list[Json] | None = None,
+) -> Manifest:
+    spec: Manifest = {"podSelector": {"matchLabels": dict(selects)}}
+    rules = {"Ingress": ingress, "Egress": egress}
+    spec["policyTypes"] = [kind for kind, given in rules.items() if given is not None]
+    spec |= {kind.lower(): given for kind, given in rules.items() if given is not None}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": identity.metadata(name),
+        "spec": spec,
+    }
+
+
+def sandbox_pod(identity: Identity, plan: PodPlan, settings: KubernetesSettings, *, user_namespaces: bool) -> Manifest:
+    """The pod of one sandbox.
+
+    Args:
+        identity: The run's.
+        plan: The sandbox's.
+        settings: The cluster's.
+        user_namespaces: Whether the cluster can give it one.
+    """
+    limits = plan.limits
+    disk = int(limits.disk_mb * SLACK)
+    tree = _mount("tree", f"{TOP}/tree", read_only=True)
+    programs_ = _mount("programs", PROGRAMS, read_only=True)
+    # Processes are counted per user namespace: without one they would be those of every pod on the node.
+    processes = limits.processes if user_namespaces else 0
+    python = [settings.python, "-I", "-S"]
+    work = _container(WORK, plan.image, settings, memory_mb=limits.memory_mb, cpus=settings.cpus, disk_mb=2 * disk) | {
+        "command": [
+            *python, f"{PROGRAMS}/first.py", f"{PROGRAMS}/inside.py", CONTROL,
+            str(processes), "0", str(limits.disk_mb << 20),
+        ],
+        "workingDir": plan.workdir,
+        "volumeMounts": [
+            programs_,
+            _mount("tree", plan.workdir),
+            _mount("report", REPORT_FOLDER),
+            *(_mount(f"scratch-{number}", path) for number, path in enumerate(SCRATCH)),
+            *(
+                _mount("mounts", target, read_only=True) | {"subPath": str(number)}
+                for number, target in enumerate(plan.mounts)
+            ),
+        ],
+    }  # fmt: skip
+    keeper_disk = SPOOL_MB + plan.mounts_mb
+    keeper = _container(KEEPER, plan.image, settings, memory_mb=KEEPER_MEMORY_MB, cpus=0.1, disk_mb=keeper_disk) | {
+        "command": [*python, "-c", "import signal; signal.pause()"],
+        "volumeMounts": [
+            programs_,
+            tree,
+            _mount("report", f"{TOP}/report", read_only=True),
+            _mount("spool", f"{TOP}/spool"),
+            _mount("mounts", f"{TOP}/mounts"),
+        ],
+    }
+    stage = _container(STAGE, plan.image, settings, memory_mb=KEEPER_MEMORY_MB, cpus=0.1, disk_mb=disk) | {
+        "command": [*python, "-c", STAGE_PROGRAM, plan.workdir],
+        "volumeMounts": [_mount("tree", f"{TOP}/tree")],
+    }
+    volumes: list[Manifest] = [
+        {"name": "programs", "configMap": {"name": identity.run}},
+        _disk("tree", disk),
+        _disk("report", disk),
+        _disk("spool", SPOOL_MB),
+        _disk("mounts", plan.mounts_mb),
+        *(
+            {"name": f"scratch-{number}", "emptyDir": {"medium": "Memory", "sizeLimit": f"{limits.scratch_mb}Mi"}}
+            for number, _ in enumerate(SCRATCH)
+        ),
+    ]
+    spec = _pod_spec(settings, user_namespaces=user_namespaces) | {
+        "initContainers": [] if plan.role == "pristine" else [stage],
+        "containers": [keeper] if plan.role == "pristine" else [work, keeper],
+        "volumes": volumes,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": identity.metadata(plan.name, {SANDBOX: plan.name, ROLE: plan.role}),
+        "spec": spec,
+    }
+
+
+def sentinel_pod(identity: Identity, image: str, settings: KubernetesSettings, *, user_namespaces: bool) -> Manifest:
+    """The neighbour that no agent may reach. It has the cluster's own name servers, and can tell which they are."""
+    container = _container("sentinel", image, settings, memory_mb=64, cpus=0.05, disk_mb=16) | {
+        "command": [settings.python, "-I", "-S", "-c", SENTINEL_PROGRAM],
+        "readinessProbe": {"tcpSocket": {"port": SENTINEL_PORT}, "periodSeconds": 1},
+        "volumeMounts": [_mount("programs", PROGRAMS, read_only=True), _mount("spool", f"{TOP}/spool")],
+    }
+    spec = _pod_spec(settings, user_namespaces=user_namespaces) | {
+        "containers": [container],
+        "volumes": [{"name": "programs", "configMap": {"name": identity.run}}, _disk("spool", 16)],
+    }
+    del spec["dnsPolicy"], spec["dnsConfig"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": identity.metadata(f"{identity.run}-sentinel", {ROLE: "sentinel"}),
+        "spec": spec,
+    }
+
+
+def _pod_spec(settings: KubernetesSettings, *, user_namespaces: bool) -> Manifest:
+    seccomp: Json = {"type": "RuntimeDefault"}
+    if settings.seccomp_profile is not None:
+        seccomp = {"type": "Localhost", "localhostProfile": settings.seccomp_profile}
+    spec: Manifest = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "activeDeadlineSeconds": int(settings.pod_sec),
+        "automountServiceAccountToken": False,
+        "shareProcessNamespace": False,
+        "enableServiceLinks": False,
+        "dnsPolicy": "None",
+        "dnsConfig": {"nameservers": ["127.0.0.1"]},
+        "hostname": "sandbox",
+        "securityContext": {
+            "runAsUser": UID,
+            "runAsGroup": UID,
+            "runAsNonRoot": True,
+            "fsGroup": UID,
+            "seccompProfile": seccomp,
+        },
+        "nodeSelector": dict(settings.node_selector),
+        "tolerations": [each.model_dump(exclude_none=True) for each in settings.tolerations],
+    }
+    if user_namespaces:
+        spec["hostUsers"] = False
+    if settings.runtime_class is not None:
+        spec["runtimeClassName"] = settings.runtime_class
+    if settings.pull_secret is not None:
+        spec["imagePullSecrets"] = [{"name": settings.pull_secret}]
+    return spec
+
+
+def _container(
+    name: str, image: str, settings: KubernetesSettings, *, memory_mb: int, cpus: float, disk_mb: int
+) -> Manifest:
+    # What is asked for is what is allowed: nobody on the node can be pushed aside by it, nor push it aside.
+    bounds: Json = {
+        "memory": f"{memory_mb}Mi",
+        "cpu": f"{int(cpus * 1000)}m",
+        "ephemeral-storage": f"{disk_mb + LOGS_MB}Mi",
+    }
+    return {
+        "name": name,
+        "image": image,
+        "imagePullPolicy": settings.pull_policy,
+        "resources": {"limits": bounds, "requests": bounds},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "privileged": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "terminationMessagePath": "/dev/null",
+    }
+
+
+def _mount(volume: str, path: str, *, read_only: bool = False) -> Manifest:
+    return {"name": volume, "mountPath": path, "readOnly": read_only}
+
+
+def _disk(name: str, megabytes: int) -> Manifest:
+    return {"name": name, "emptyDir": {"sizeLimit": f"{megabytes}Mi"}}

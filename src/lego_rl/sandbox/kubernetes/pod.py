@@ -1,0 +1,411 @@
+"""One running sandbox: a pod whose work container holds the agent and whose keeper reads what it leaves.
+
+Invariant: the pod's policies are there before the pod; nothing of the caller's runs in it before they are seen to hold
+from inside (`holes`); and the tree and the report are read by the keeper after the cluster says that the work container
+is dead.
+"""
+
+import asyncio
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Protocol, override
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox import records
+from lego_rl.sandbox.channel import Channel, SandboxDied
+from lego_rl.sandbox.controlled import ControlledSandbox
+from lego_rl.sandbox.kubernetes import evidence, manifests, tree
+from lego_rl.sandbox.kubernetes.api import Manifest
+from lego_rl.sandbox.kubernetes.errors import ClusterError
+from lego_rl.sandbox.kubernetes.evidence import Loss, Status
+from lego_rl.sandbox.kubernetes.labels import new_name
+from lego_rl.sandbox.kubernetes.manifests import KEEPER, WORK, PodPlan
+from lego_rl.sandbox.kubernetes.network import HEALTHY, reachable, targets
+from lego_rl.sandbox.kubernetes.run import POLICIES, Run, use
+from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
+from lego_rl.sandbox.kubernetes.stream import PodStream
+from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
+from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.records import read_tree
+from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.transfer import operate
+from lego_rl.sandbox.user import HOME, SYSTEM_PATH, USER
+
+KILL_SECONDS = 60.0
+"""A kubelet may take seconds to notice that a container has ended, and to say so."""
+SEVER_SECONDS = 5.0
+PORTION_BYTES = 32 << 20
+EXPECTED_HOLES = ("interface ", "route ")
+"""What `inside.py` finds in every pod, which has a network; what can be reached on it is looked at in its place."""
+CLUSTERS_OWN = ("KUBERNETES_", "HOSTNAME=", "HOME=", "PWD=")
+"""Variables of a container that are not its image's."""
+
+
+class Start(Protocol):
+    """What a pod starts from."""
+
+    @property
+    def settings(self) -> KubernetesSettings:
+        """The cluster."""
+        ...
+
+    @property
+    def image(self) -> str:
+        """Image reference."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """The image's digest, as nodes tell it."""
+        ...
+
+    @property
+    def workdir(self) -> str:
+        """Where the work tree is inside."""
+        ...
+
+    @property
+    def pristine(self) -> Path:
+        """The work tree before anyone touched it, on the host."""
+        ...
+
+    @property
+    def over(self) -> Path | None:
+        """What the task lays over the image's own work tree."""
+        ...
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The task's own environment variables."""
+        ...
+
+
+class PodSandbox(ControlledSandbox):
+    """A started sandbox; made by `start`, ended by `close`."""
+
+    def __init__(
+        self, image: Start, limits: Limits, run: Run, name: str, stream: PodStream, listener: socket.socket | None
+    ) -> None:
+        super().__init__(image, limits, stream.channel)
+        self.image = image
+        self.name = name
+        self._run = run
+        self._stream = stream
+        self._listener = listener
+        self._environment: dict[str, str] = {}
+        self._killed = self._closed = self._disk_full = False
+        self._resources = AsyncExitStack()
+        self._watching: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(
+        cls,
+        image: Start,
+        phase: Phase,
+        *,
+        mounts: Sequence[Mount] = (),
+        limits: Limits | None = None,
+    ) -> "PodSandbox":
+        """Start a pod.
+
+        Args:
+            image: What it starts from.
+            phase: What it is for.
+            mounts: Read-only folders of the host's, copied into the pod.
+            limits: Its limits.
+
+        Raises:
+            SandboxError: Some part of the isolation could not be established, or the cluster has no room.
+        """
+        limits = limits or Limits()
+        name = new_name()
+        async with AsyncExitStack() as stack:
+            run = await stack.enter_async_context(use(image.settings))
+            listener = await _policies(run, name, phase, stack)
+            if phase is Phase.AGENT:
+                await run.ensure_sentinel(image.image)
+            plan = await asyncio.to_thread(_plan, name, phase, image, limits, mounts)
+            pod = manifests.sandbox_pod(run.identity, plan, run.settings, user_namespaces=run.user_namespaces)
+            await create_pod(run, pod, stack)
+            status = await wait_for(run, name, WORK, KEEPER)
+            if (found := evidence.container(status, WORK).get("imageID")) != image.identity:
+                raise ClusterError(
+                    f"{image.image} is not the image any more that it was ({found})", "name it by its digest"
+                )
+            stream = await open_stream(run, name, manifests.CONTROL)
+            stack.push_async_callback(stream.close)
+            if not await stream.channel.ready():
+                raise SandboxError("a pod ended as soon as it was ready", f"kubectl describe pod {name}")
+            box = cls(image, limits, run, name, stream, listener)
+            await box._fill(mounts)
+            box._watching = asyncio.create_task(box._watch_disk())
+            stack.push_async_callback(box._stop_watching)
+            box._resources = stack.pop_all()
+        return box
+
+    async def _fill(self, mounts: Sequence[Mount]) -> None:
+        """Bring in what the pod does not start with, and ask what its image sets."""
+        for number, mount in enumerate(mounts):
+            await put_tree(self._channel, ["mount", str(number)], mount.source)
+        if self.image.over is not None:
+            await put_tree(self._channel, ["put", self.image.workdir], self.image.over)
+        lines = (await operate(self._channel, ["environ", ""])).decode(errors="surrogateescape").split("\0")
+        own = (line.partition("=")[::2] for line in lines if not line.startswith(CLUSTERS_OWN))
+        self._environment = {
+            "PATH": SYSTEM_PATH,
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+            **dict(own),
+            "HOME": HOME,
+            "USER": USER,
+            **self.image.env,
+        }
+
+    @property
+    @override
+    def environment(self) -> dict[str, str]:
+        """What every command is given unless it says otherwise."""
+        return dict(self._environment)
+
+    @property
+    def limit_report(self) -> LimitReport:
+        """What enforces the limits."""
+        return LimitReport("pod", "rlimit" if self._run.user_namespaces else "pod")
+
+    def limit_hits(self) -> LimitHits:
+        """Which of its own limits the sandbox ran into, by the cluster's evidence, and whether the cluster lost it."""
+        pod = self._run.pods.get(self.name)
+        lost = evidence.lost(pod) if not self._closed else evidence.Lost(Loss.NONE)
+        return LimitHits(
+            memory=int(pod is not None and evidence.out_of_memory(pod, WORK)),
+            disk=self._disk_full or lost.loss is Loss.OWN_LIMIT,
+            lost=lost.said if lost.loss is Loss.CLUSTER else "",
+        )
+
+    @override
+    async def holes(self, forbidden: Iterable[str]) -> list[str]:
+        """What is wrong with the seal, seen from inside; empty is right.
+
+        Beside what every sandbox is asked, addresses that no agent may reach are tried from the pod's own network, and
+        so is the one that it has to reach.
+
+        Args:
+            forbidden: Absolute paths that must not exist.
+
+        Raises:
+            SandboxError: The look cannot be taken.
+        """
+        found = [hole for hole in await super().holes(forbidden) if not hole.startswith(EXPECTED_HOLES)]
+        if self._listener is None:
+            return found
+        _, port = self._listener.getsockname()
+        wanted = f"{self._run.address} {port}"
+        open_ = await reachable(self._channel, await targets(self._run), wanted)
+        if wanted not in open_:
+            raise SandboxError(
+                f"pods cannot reach this machine at {self._run.address}",
+                "set sandbox.kubernetes.advertise to an address that they can, and open the firewall to it",
+            )
+        return [
+            *found,
+            *(f"{address.replace(' ', ':')} can be reached: {HEALTHY}" for address in open_ if address != wanted),
+        ]
+
+    @override
+    async def listen(self, port: int) -> socket.socket:
+        """A non-blocking socket for the host to serve; in the pod, ``127.0.0.1:port`` is joined to it.
+
+        Raises:
+            SandboxError: The phase has no listener, or the port cannot be bound.
+        """
+        if self._listener is None:
+            raise SandboxError("a grading sandbox has no gateway", "listen in an agent phase")
+        address = str(self._listener.getsockname()[1])
+        await operate(self._channel, ["relay", str(port), self._run.address, address])
+        return self._listener.dup()
+
+    async def kill(self) -> None:
+        """Kill everything in the sandbox; its files stay. Calling it again, or when closed, does nothing.
+
+        Raises:
+            SandboxError: The cluster does not say that the work container is dead.
+        """
+        if self._killed or self._closed:
+            return
+        await self._stop_watching()
+        await self._sever()
+        try:
+            async with asyncio.timeout(KILL_SECONDS):
+                await self._run.pods.wait(self.name, _over)
+        except TimeoutError as error:
+            raise SandboxError(
+                f"the cluster does not say that the work container of {self.name} has ended",
+                f"kubectl describe pod {self.name}",
+            ) from error
+        self._killed = True
+
+    async def snapshot(self) -> tree.TreeSnapshot:
+        """See `Sandbox.snapshot`."""
+        return await tree.snapshot(await self._files(), f"{manifests.TOP}/tree", self.image.pristine)
+
+    async def report(self) -> bytes:
+        """See `Sandbox.report`."""
+        return await operate(await self._files(), ["report", ""])
+
+    async def close(self) -> None:
+        """Kill everything and remove the pod and its policies.
+
+        Raises:
+            ClusterError: The cluster did not take the deletion; its next owner does it again.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        if self._listener is not None:
+            self._listener.close()
+        await self._resources.aclose()
+
+    async def _files(self) -> Channel:
+        """Requests to the keeper of a dead work container.
+
+        Raises:
+            SandboxError: The work container is alive, or the pod is gone.
+        """
+        if not self._killed:
+            raise SandboxError("what a running sandbox has written may still change", "kill it first")
+        if self._stream.ended:
+            pod = self._run.pods.get(self.name)
+            if pod is None or not evidence.is_running(pod, KEEPER):
+                said = evidence.lost(pod).said or "its keeper has ended"
+                raise SandboxError(f"the files of pod {self.name} are gone: {said}", "look at the cluster's events")
+            self._stream = await open_stream(self._run, self.name)
+            self._resources.push_async_callback(self._stream.close)
+        return self._stream.channel
+
+    async def _sever(self) -> None:
+        """Hang up on process 1 of the work container, which ends, and the kernel ends all others with it."""
+        with suppress(SandboxDied, TimeoutError):
+            async with asyncio.timeout(SEVER_SECONDS):
+                await self._channel.reply(await self._channel.send(["sever"], []))
+
+    @override
+    def _kill_first(self) -> None:
+        """Kill the first process, and with it all others: without its stream a pod's keeper hangs up."""
+        self._channel.close()
+
+    async def _watch_disk(self) -> None:
+        """Kill the sandbox when its files have become too large."""
+        with suppress(SandboxDied):
+            bound = ["bound", str(self.limits.disk_mb << 20)]
+            if await self._channel.run(bound, b"", ()) == 0:
+                self._disk_full = True
+                await self._sever()
+
+    async def _stop_watching(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait({self._watching})
+
+
+async def open_stream(run: Run, name: str, *control: str) -> PodStream:
+    """A stream to the keeper of a pod, and with `control` to process 1 of its work container.
+
+    Raises:
+        SandboxError: There is no keeper, or it cannot reach that process.
+    """
+    argv = [run.settings.python, "-I", "-S", f"{manifests.PROGRAMS}/bridge.py", *control]
+    return await PodStream.open(await run.api.stream(name, KEEPER, argv))
+
+
+async def create_pod(run: Run, pod: Manifest, stack: AsyncExitStack) -> None:
+    """Create a pod, to be deleted when `stack` ends.
+
+    Raises:
+        ClusterError: The cluster refused it.
+    """
+    pods = run.api.path("v1", "pods")
+    stack.push_async_callback(run.api.delete, f"{pods}/{pod['metadata']['name']}")
+    await run.api.create(pods, pod)
+
+
+async def wait_for(run: Run, name: str, *containers: str) -> Status:
+    """Wait until some containers of a pod run.
+
+    Raises:
+        ClusterError: They will not, or not in time.
+    """
+
+    def running(pod: Status | None) -> Status | None:
+        if pod is None:
+            return None
+        if (stuck := evidence.cannot_start(pod)) is not None:
+            raise ClusterError(f"pod {name} does not start: {stuck[0]}", stuck[1])
+        if (lost := evidence.lost(pod)).loss is not Loss.NONE:
+            raise ClusterError(f"pod {name} was lost before it started: {lost.said}", "look at the cluster's events")
+        return pod if all(evidence.is_running(pod, each) for each in containers) else None
+
+    try:
+        async with asyncio.timeout(run.settings.start_sec):
+            return await run.pods.wait(name, running)
+    except TimeoutError as error:
+        pod = run.pods.get(name)
+        why = evidence.why_pending(pod) if pod is not None else "the cluster does not know it"
+        raise ClusterError(
+            f"pod {name} did not start within {run.settings.start_sec:.0f} s: {why}",
+            "start fewer at once, or raise sandbox.kubernetes.start_sec",
+        ) from error
+
+
+async def put_tree(channel: Channel, operation: list[str], source: Path) -> None:
+    """Write a folder of the host's into a pod, in portions that a node can bear.
+
+    Raises:
+        SandboxError: It could not be written.
+    """
+    portion: list[records.Record] = []
+    size = 0
+    for record in await asyncio.to_thread(lambda: list(read_tree(source))):
+        portion.append(record)
+        size += len(record.content)
+        if size > PORTION_BYTES:
+            await operate(channel, operation, await asyncio.to_thread(records.encode, portion))
+            portion, size = [], 0
+    await operate(channel, operation, await asyncio.to_thread(records.encode, portion))
+
+
+async def _policies(run: Run, name: str, phase: Phase, stack: AsyncExitStack) -> socket.socket | None:
+    """Create what lets packets out of a pod, before there is a pod; the listener of an agent phase."""
+    stack.push_async_callback(run.api.delete, run.api.path(POLICIES, "networkpolicies", name))
+    if phase is Phase.GRADING:
+        return None
+    listener = socket.create_server(("0.0.0.0", 0), backlog=128)
+    stack.callback(listener.close)
+    listener.setblocking(False)
+    _, port = listener.getsockname()
+    await run.policy(manifests.agent_policy(run.identity, name, run.address, port))
+    return listener
+
+
+def _plan(name: str, phase: Phase, image: Start, limits: Limits, mounts: Sequence[Mount]) -> PodPlan:
+    for mount in mounts:
+        if not mount.source.is_dir():
+            raise SandboxError(f"{mount.source} cannot be mounted in a pod: it is no folder", "mount its folder")
+        if f"{image.workdir}/".startswith(f"{mount.target.rstrip('/')}/"):
+            raise SandboxError(f"a mount at {mount.target} would cover the work tree", "mount it elsewhere")
+    sizes = (path.lstat().st_blocks * 512 for mount in mounts for path in mount.source.rglob("*"))
+    return PodPlan(
+        name=name,
+        role="agent" if phase is Phase.AGENT else "grading",
+        image=image.image,
+        workdir=image.workdir,
+        limits=limits,
+        mounts=tuple(mount.target for mount in mounts),
+        mounts_mb=1 + int(sum(sizes) * manifests.SLACK) // (1 << 20),
+    )
+
+
+def _over(pod: Status | None) -> bool | None:
+    """Whether the work container is dead, or nothing of it can be had any more."""
+    return True if pod is None or evidence.has_ended(pod, WORK) or evidence.lost(pod).loss is not Loss.NONE else None

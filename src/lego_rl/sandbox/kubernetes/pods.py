@@ -1,0 +1,97 @@
+"""What the cluster says of a run's pods, from one watch for all of them."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from lego_rl.sandbox.kubernetes.api import Api
+from lego_rl.sandbox.kubernetes.errors import ClusterError
+from lego_rl.sandbox.kubernetes.evidence import Status
+
+RETRY_SECONDS = 1.0
+GIVE_UP_SECONDS = 60.0
+_log = logging.getLogger(__name__)
+
+
+class Pods:
+    """The pods with some labels.
+
+    Args:
+        api: The cluster.
+        selector: Their labels, as a query.
+    """
+
+    def __init__(self, api: Api, selector: str) -> None:
+        self._api = api
+        self._path = api.path("v1", "pods")
+        self._selector = selector
+        self._known: dict[str, Status] = {}
+        self._changed = asyncio.Condition()
+        self._failure: ClusterError | None = None
+        self._task = asyncio.create_task(self._follow())
+
+    async def close(self) -> None:
+        """Stop watching."""
+        self._task.cancel()
+        await asyncio.wait({self._task})
+
+    def get(self, name: str) -> Status | None:
+        """What was last said of a pod; ``None`` where there is none."""
+        return self._known.get(name)
+
+    async def wait[T](self, name: str, found: Callable[[Status | None], T | None]) -> T:
+        """Wait until `found` returns something of a pod.
+
+        Raises:
+            ClusterError: The cluster has not answered for a while.
+        """
+        async with self._changed:
+            while True:
+                if (result := found(self._known.get(name))) is not None:
+                    return result
+                if self._failure is not None:
+                    raise self._failure
+                await self._changed.wait()
+
+    async def _follow(self) -> None:
+        failing_since: float | None = None
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                version = await self._list()
+                failing_since = None
+                await self._update(None)
+                await self._events(version)
+            except ClusterError as error:
+                failing_since = failing_since or loop.time()
+                if loop.time() - failing_since > GIVE_UP_SECONDS or error.status in (401, 403):
+                    await self._update(error)
+                _log.debug("the pods cannot be watched: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _list(self) -> str:
+        answer = await self._api.get(self._path, {"labelSelector": self._selector})
+        items = answer["items"]
+        async with self._changed:
+            self._known = {pod["metadata"]["name"]: pod for pod in items or []}
+            self._changed.notify_all()
+        return str(answer["metadata"]["resourceVersion"])
+
+    async def _events(self, version: str) -> None:
+        """Follow what happens until the server ends the watch, or has forgotten where it began."""
+        query = {"labelSelector": self._selector, "resourceVersion": version}
+        async for kind, pod in self._api.watch(self._path, query):
+            if kind == "ERROR":
+                return
+            name = pod["metadata"]["name"]
+            async with self._changed:
+                if kind == "DELETED":
+                    self._known.pop(str(name), None)
+                else:
+                    self._known[str(name)] = pod
+                self._changed.notify_all()
+
+    async def _update(self, failure: ClusterError | None) -> None:
+        async with self._changed:
+            self._failure = failure
+            self._changed.notify_all()

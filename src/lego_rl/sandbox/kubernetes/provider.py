@@ -1,0 +1,112 @@
+"""Kubernetes as a way to isolate: for runs that need more machines than one."""
+
+import asyncio
+import tempfile
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox.kubernetes import lease
+from lego_rl.sandbox.kubernetes.access import check_access
+from lego_rl.sandbox.kubernetes.api import Api
+from lego_rl.sandbox.kubernetes.image import KubernetesImage, prepare
+from lego_rl.sandbox.kubernetes.labels import owner_of
+from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
+from lego_rl.sandbox.limits import LimitReport
+from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.seal import verify_seal
+from lego_rl.sandbox.state import State
+from lego_rl.sandbox.verdict import Change
+
+WORKDIR = "/app"
+SCRIPT = "mkdir made && printf made > made/file && rm kept"
+EXPECTED = (Change("kept", "deleted"), Change("made/file", "file", b"made"))
+PROBE_SECONDS = 60.0
+FORKS = 'i=0; while [ $i -lt "$1" ]; do sleep 20 & i=$((i+1)); done'
+"""Starts as many processes as it is told; a shell that cannot start one ends with an error."""
+
+
+@dataclass(frozen=True)
+class KubernetesProvider:
+    """See `Provider`.
+
+    Attributes:
+        state: Folder for the work trees of images.
+        settings: The cluster.
+    """
+
+    state: State
+    settings: KubernetesSettings
+
+    def check(self) -> None:
+        """See `Provider.check`."""
+        _run(check_access(self.settings))
+
+    def prepare(self, environment: Path, *, workdir: str, docker_image: str | None = None) -> KubernetesImage:
+        """See `Provider.prepare`."""
+        return prepare(self.settings, self.state, environment, workdir=workdir, docker_image=docker_image)
+
+    async def probe(self) -> LimitReport:
+        """See `Provider.probe`."""
+        await check_access(self.settings)
+        self.state.root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.state.root, prefix="probe-") as folder:
+            return await _use(await asyncio.to_thread(self._small_task, Path(folder)))
+
+    def reap(self) -> list[str]:
+        """See `Provider.reap`."""
+        return _run(self._reap())
+
+    def _small_task(self, folder: Path) -> KubernetesImage:
+        repository = folder / "environment" / "repo"
+        repository.mkdir(parents=True)
+        (repository / "kept").touch()
+        return self.prepare(repository.parent, workdir=WORKDIR)
+
+    async def _reap(self) -> list[str]:
+        async with await Api.connect(self.settings) as api:
+            return await lease.reap(api, owner_of(self.settings))
+
+
+async def _use(image: KubernetesImage) -> LimitReport:
+    box = await image.start(Phase.AGENT)
+    try:
+        await verify_seal(box, None)
+        done = await box.exec(["sh", "-c", SCRIPT], timeout_sec=PROBE_SECONDS)
+        forked = await box.exec(["sh", "-c", FORKS, "sh", str(box.limits.processes)], timeout_sec=PROBE_SECONDS)
+        await box.kill()
+        patch = (await box.snapshot()).diff(image.pristine)
+        if done.returncode != 0 or not set(EXPECTED) <= set(patch.changes):
+            raise SandboxError(
+                f"a pod did not change its work tree as told: {done.stderr.strip() or patch}", "report this as a bug"
+            )
+        if forked.returncode == 0:
+            raise SandboxError(
+                f"a pod may have more than {box.limits.processes} processes",
+                "set podPidsLimit in the configuration of the nodes' kubelets, or sandbox.processes to what it is",
+            )
+        return box.limit_report
+    finally:
+        await box.close()
+
+
+def _run[T](work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, in an event loop and a thread of its own, whether or not there is a loop in this one."""
+    found: list[T] = []
+    failed: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            found.append(asyncio.run(work))
+        except BaseException as error:  # noqa: BLE001  # raised again below, in the thread that waits
+            failed.append(error)
+
+    thread = Thread(target=target)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return found[0]
