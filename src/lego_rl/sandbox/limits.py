@@ -49,12 +49,9 @@ class LimitHits:
         disk: Whether the sandbox was killed for the size of its changes.
         unmeasured: Whether the sandbox was killed because its limits could not be measured. What is measured is the
             agent's own files and processes, so alone this is no evidence of a fault of the host.
-        lost: How the host itself lost the sandbox while it was at work (its node went, it was made to leave), in one
-            line; empty where it did not. Nothing inside can bring it about.
     """
 
     memory: int = 0
     processes: int = 0
     disk: bool = False
     unmeasured: bool = False
-    lost: str = ""

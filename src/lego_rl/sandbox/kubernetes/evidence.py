@@ -24,6 +24,11 @@ WAITING_FOR_GOOD = {
 """Reasons for which a container waits and will not come by itself, and what mends them."""
 
 
+NODE_REASONS = ("NodeLost", "NodeShutdown", "Terminated", "Shutdown")
+REMOVAL_REASONS = ("NodeAffinity", "Preempting", "Preempted", "UnexpectedAdmissionError")
+NO_ANSWER = "the pod's node does not answer"
+
+
 class Loss(StrEnum):
     """How a pod was lost."""
 
@@ -31,8 +36,10 @@ class Loss(StrEnum):
     """It is there, or ended by itself."""
     OWN_LIMIT = "own_limit"
     """It was made to leave for what it used: the policy's."""
-    CLUSTER = "cluster"
-    """Its node went, or somebody removed it: the host's."""
+    REMOVED = "removed"
+    """Somebody else made it leave: the host's."""
+    NODE = "node"
+    """Its node, or the cluster, does not answer any more: the host's."""
 
 
 @dataclass(frozen=True)
@@ -71,27 +78,30 @@ def lost(pod: Status | None) -> Lost:
         pod: What the cluster last said of it; ``None`` where it is gone, though nobody of ours removed it.
     """
     if pod is None:
-        return Lost(Loss.CLUSTER, "somebody deleted the pod")
+        return Lost(Loss.REMOVED, "somebody deleted the pod")
     status = pod.get("status", {})
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
     if reason == "Evicted":
         # A node short of memory was not made so by a pod that may use no more than it has reserved. Disk, inodes and
         # process ids are not reserved: a pod can exhaust them faster than anybody looks.
         short = message.startswith("The node was low on resource: memory")
-        return Lost(Loss.CLUSTER if short else Loss.OWN_LIMIT, message or reason)
-    if reason in ("NodeLost", "NodeShutdown", "Terminated", "Shutdown", "NodeAffinity", "Preempting", "Preempted"):
-        return Lost(Loss.CLUSTER, message or reason)
+        return Lost(Loss.REMOVED if short else Loss.OWN_LIMIT, message or reason)
+    if reason in NODE_REASONS or status.get("phase") == "Unknown":
+        return Lost(Loss.NODE, message or reason or NO_ANSWER)
+    if reason in REMOVAL_REASONS:
+        return Lost(Loss.REMOVED, message or reason)
     for condition in status.get("conditions", ()):
         disrupted = condition.get("type") == "DisruptionTarget" and condition.get("status") == "True"
         # By the kubelet itself it is an eviction, or the shutdown of the node, which have names above.
         if disrupted and condition.get("reason") != "TerminationByKubelet":
-            return Lost(Loss.CLUSTER, str(condition.get("message") or condition.get("reason")))
-        if condition.get("type") == "Ready" and condition.get("reason") == "NodeStatusUnknown":
-            return Lost(Loss.CLUSTER, "the pod's node does not answer")
-    if status.get("phase") == "Unknown":
-        return Lost(Loss.CLUSTER, "the pod's node does not answer")
+            return Lost(Loss.REMOVED, str(condition.get("message") or condition.get("reason")))
+        # A kubelet calls a pod unready for a container that is not ready, the cluster for a kubelet that is silent.
+        unready = condition.get("type") == "Ready" and condition.get("status") != "True"
+        containers = status.get("containerStatuses") or ()
+        if unready and containers and all(each.get("ready") for each in containers):
+            return Lost(Loss.NODE, NO_ANSWER)
     if pod.get("metadata", {}).get("deletionTimestamp"):
-        return Lost(Loss.CLUSTER, "somebody deleted the pod")
+        return Lost(Loss.REMOVED, "somebody deleted the pod")
     return Lost(Loss.NONE)
 
 

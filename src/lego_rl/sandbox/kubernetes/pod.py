@@ -36,6 +36,10 @@ from lego_rl.sandbox.user import HOME, SYSTEM_PATH, USER
 KILL_SECONDS = 60.0
 """A kubelet may take seconds to notice that a container has ended, and to say so."""
 SEVER_SECONDS = 5.0
+LOST_SECONDS = 15.0
+"""How long the cluster may take to say what became of a pod that no longer answers."""
+MEMORY_EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
+"""What the kernel counts for a container, with control groups of version 2 and of version 1."""
 PORTION_BYTES = 32 << 20
 EXPECTED_HOLES = ("interface ", "route ")
 """What `inside.py` finds in every pod, which has a network; what can be reached on it is looked at in its place."""
@@ -96,6 +100,7 @@ class PodSandbox(ControlledSandbox):
         self._listener = listener
         self._environment: dict[str, str] = {}
         self._killed = self._closed = self._disk_full = False
+        self._memory_kills = 0
         self._resources = AsyncExitStack()
         self._watching: asyncio.Task[None] | None = None
 
@@ -175,14 +180,22 @@ class PodSandbox(ControlledSandbox):
         return LimitReport("pod", "rlimit" if self._run.user_namespaces else "pod")
 
     def limit_hits(self) -> LimitHits:
-        """Which of its own limits the sandbox ran into, by the cluster's evidence, and whether the cluster lost it."""
+        """Which of its own limits the sandbox ran into, by the cluster's evidence."""
         pod = self._run.pods.get(self.name)
-        lost = evidence.lost(pod) if not self._closed else evidence.Lost(Loss.NONE)
-        return LimitHits(
-            memory=int(pod is not None and evidence.out_of_memory(pod, WORK)),
-            disk=self._disk_full or lost.loss is Loss.OWN_LIMIT,
-            lost=lost.said if lost.loss is Loss.CLUSTER else "",
-        )
+        killed = int(pod is not None and evidence.out_of_memory(pod, WORK))
+        evicted = pod is not None and evidence.lost(pod).loss is Loss.OWN_LIMIT
+        return LimitHits(memory=max(self._memory_kills, killed), disk=self._disk_full or evicted)
+
+    async def lost(self) -> evidence.Lost:
+        """How the sandbox was lost, where it no longer answers: by what the agent did, or by what the cluster did."""
+        try:
+            async with asyncio.timeout(LOST_SECONDS):
+                await self._run.pods.wait(self.name, _over)
+        except TimeoutError:
+            return evidence.Lost(Loss.NONE)
+        except ClusterError as error:
+            return evidence.Lost(Loss.NODE, error.problem)
+        return evidence.lost(self._run.pods.get(self.name))
 
     @override
     async def holes(self, forbidden: Iterable[str]) -> list[str]:
@@ -235,6 +248,7 @@ class PodSandbox(ControlledSandbox):
         if self._killed or self._closed:
             return
         await self._stop_watching()
+        await self._count_memory_kills()
         await self._sever()
         try:
             async with asyncio.timeout(KILL_SECONDS):
@@ -283,6 +297,16 @@ class PodSandbox(ControlledSandbox):
             self._stream = await open_stream(self._run, self.name)
             self._resources.push_async_callback(self._stream.close)
         return self._stream.channel
+
+    async def _count_memory_kills(self) -> None:
+        """Ask the kernel, through process 1, how often it killed for memory; a pod's status tells of process 1 alone."""
+        for path in MEMORY_EVENTS:
+            with suppress(SandboxError, TimeoutError):
+                async with asyncio.timeout(SEVER_SECONDS):
+                    (record,) = await self.get(path)
+                    lines = (line.split() for line in record.content.decode(errors="replace").splitlines())
+                    self._memory_kills = next(int(words[1]) for words in lines if words[:1] == ["oom_kill"])
+                    return
 
     async def _sever(self) -> None:
         """Hang up on process 1 of the work container, which ends, and the kernel ends all others with it."""
