@@ -6,7 +6,7 @@ HARNESSES := claude-code codex mini-swe-agent opencode openhands-sdk qwen-code
 LEGO := .venv/bin/lego-rl
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: setup setup-verl setup-vllm demo test test-integration test-long check bench warm-start clean
+.PHONY: setup setup-verl setup-vllm setup-kubernetes demo test test-integration test-long check bench warm-start clean
 
 setup:
 	@scripts/setup.sh claude-code
@@ -26,10 +26,15 @@ setup-verl: setup
 setup-vllm: setup
 	@scripts/setup_vllm.sh
 
+# A Kubernetes for the tests of its sandboxes, built once for this user.
+setup-kubernetes:
+	@scripts/setup_kubernetes.sh
+
 test-integration:
 	@scripts/setup.sh $(HARNESSES)
 	@scripts/setup_verl.sh
 	@scripts/setup_docker.sh
+	@scripts/setup_kubernetes.sh
 	$(PYTEST) tests/integration
 
 test-long:

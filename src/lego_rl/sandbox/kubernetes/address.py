@@ -1,7 +1,7 @@
 """Addresses of this machine and of a cluster."""
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from lego_rl.errors import SandboxError
@@ -35,7 +35,9 @@ def advertised(settings: KubernetesSettings, url: str) -> str:
         ) from error
 
 
-def cluster_addresses(host: str, variables: dict[str, str], resolvers: Sequence[str], neighbour: str) -> list[str]:
+def cluster_addresses(
+    host: str, variables: dict[str, str], resolvers: Sequence[str], neighbour: str
+) -> tuple[tuple[str, int], ...]:
     """What a cluster has that an agent must not reach.
 
     Args:
@@ -44,10 +46,14 @@ def cluster_addresses(host: str, variables: dict[str, str], resolvers: Sequence[
         resolvers: Name servers of a pod.
         neighbour: Address of another pod, which takes connections.
     """
+    service = variables.get("KUBERNETES_SERVICE_HOST")
+    port = variables.get("KUBERNETES_SERVICE_PORT", "443")
+    found = [] if service is None else [(service, int(port))]
+    return (*_numeric(host), *found, *((resolver, DNS_PORT) for resolver in resolvers), (neighbour, SENTINEL_PORT))
+
+
+def _numeric(host: str) -> Iterator[tuple[str, int]]:
+    """The addresses of an API server: a pod without a name service could try no name."""
     name, port = split_host(host)
-    service = variables.get("KUBERNETES_SERVICE_HOST", "")
-    found = [f"{name} {port}"]
-    if service:
-        found.append(f"{service} {variables.get('KUBERNETES_SERVICE_PORT', '443')}")
-    found += [f"{resolver} {DNS_PORT}" for resolver in resolvers]
-    return [*found, f"{neighbour} {SENTINEL_PORT}"]
+    for *_, address in socket.getaddrinfo(name, port, type=socket.SOCK_STREAM):
+        yield str(address[0]), port

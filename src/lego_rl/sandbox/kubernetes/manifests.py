@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from lego_rl.messages import Json
+from lego_rl.sandbox import seccomp
 from lego_rl.sandbox.kubernetes.api import Manifest
 from lego_rl.sandbox.kubernetes.labels import ROLE, SANDBOX
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
@@ -22,12 +23,13 @@ from lego_rl.sandbox.user import HOME, UID
 WORK, KEEPER, STAGE = "work", "keeper", "stage"
 PROGRAM_FILES = (
     Path(__file__).parent.with_name("inside.py"),
-    Path(__file__).with_name("bridge.py"),
-    Path(__file__).with_name("first.py"),
+    *(Path(__file__).with_name(name) for name in ("bridge.py", "keeper.py", "first.py")),
 )
 PROGRAMS = "/run/lego/programs"
 TOP = "/run/lego"
-CONTROL = "lego-control"
+CONTROL_FOLDER = "/run/lego/control"
+CONTROL = f"{CONTROL_FOLDER}/socket"
+FILTER = "filter.bpf"
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm", HOME, "/logs")
 KEEPER_MEMORY_MB = 256
 SPOOL_MB = 1024
@@ -41,11 +43,12 @@ STAGE_PROGRAM = f"""
 import os, shutil, stat, sys
 source, target = sys.argv[1], "{TOP}/tree"
 if os.path.isdir(source):
+    skip = shutil.ignore_patterns(".git")
     for entry in os.scandir(source):
         path = os.path.join(target, entry.name)
-        if entry.is_dir(follow_symlinks=False):
-            shutil.copytree(entry.path, path, symlinks=True)
-        else:
+        if entry.is_dir(follow_symlinks=False) and entry.name != ".git":
+            shutil.copytree(entry.path, path, symlinks=True, ignore=skip)
+        elif entry.name != ".git":
             shutil.copy2(entry.path, path, follow_symlinks=False)
 for folder, folders, files in os.walk(target):
     for name in folders + files:
@@ -54,7 +57,8 @@ for folder, folders, files in os.walk(target):
         if not stat.S_ISLNK(mode):
             os.chmod(path, 0o755 if stat.S_ISDIR(mode) or mode & 0o100 else 0o644)
 """
-"""Copies the image's work tree to the volume that the work container has in its place."""
+"""Copies the image's work tree to the volume that the work container has in its place, without git directories: those
+of the phase come from the host."""
 SENTINEL_PROGRAM = f"""
 import socket
 with socket.create_server(("0.0.0.0", {SENTINEL_PORT}), backlog=128) as server:
@@ -110,13 +114,14 @@ class PodPlan:
 
 
 def programs(identity: Identity) -> Manifest:
-    """The stand-alone programs that run in pods."""
+    """The stand-alone programs that run in pods, and the seccomp filter of everything that an agent starts."""
+    files = {path.name: path.read_bytes() for path in PROGRAM_FILES} | {FILTER: seccomp.compiled()}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": identity.metadata(identity.run),
         "immutable": True,
-        "binaryData": {path.name: base64.b64encode(path.read_bytes()).decode() for path in PROGRAM_FILES},
+        "binaryData": {name: base64.b64encode(content).decode() for name, content in files.items()},
     }
 
 
@@ -130,11 +135,6 @@ def agent_policy(identity: Identity, sandbox: str, address: str, port: int) -> M
     to: Json = [{"ipBlock": {"cidr": f"{address}/32"}}]
     rule: Json = {"to": to, "ports": [{"protocol": "TCP", "port": port}]}
     return _policy(identity, sandbox, {**identity.labels, SANDBOX: sandbox}, egress=[rule])
-
-
-def open_policy(identity: Identity, sandbox: str) -> Manifest:
-    """Every way out, for the grading of a task whose tests declare a network."""
-    return _policy(identity, sandbox, {**identity.labels, SANDBOX: sandbox}, egress=[{}])
 
 
 def sentinel_policy(identity: Identity) -> Manifest:
@@ -180,7 +180,7 @@ def sandbox_pod(identity: Identity, plan: PodPlan, settings: KubernetesSettings,
     python = [settings.python, "-I", "-S"]
     work = _container(WORK, plan.image, settings, memory_mb=limits.memory_mb, cpus=settings.cpus, disk_mb=2 * disk) | {
         "command": [
-            *python, f"{PROGRAMS}/first.py", f"{PROGRAMS}/inside.py", CONTROL,
+            *python, f"{PROGRAMS}/first.py", CONTROL, f"{PROGRAMS}/{FILTER}", f"{PROGRAMS}/inside.py",
             str(processes), "0", str(limits.disk_mb << 20),
         ],
         "workingDir": plan.workdir,
@@ -188,6 +188,7 @@ def sandbox_pod(identity: Identity, plan: PodPlan, settings: KubernetesSettings,
             programs_,
             _mount("tree", plan.workdir),
             _mount("report", REPORT_FOLDER),
+            _mount("control", CONTROL_FOLDER),
             *(_mount(f"scratch-{number}", path) for number, path in enumerate(SCRATCH)),
             *(
                 _mount("mounts", target, read_only=True) | {"subPath": str(number)}
@@ -202,6 +203,7 @@ def sandbox_pod(identity: Identity, plan: PodPlan, settings: KubernetesSettings,
             programs_,
             tree,
             _mount("report", f"{TOP}/report", read_only=True),
+            _mount("control", CONTROL_FOLDER, read_only=True),
             _mount("spool", f"{TOP}/spool"),
             _mount("mounts", f"{TOP}/mounts"),
         ],
@@ -214,6 +216,7 @@ def sandbox_pod(identity: Identity, plan: PodPlan, settings: KubernetesSettings,
         {"name": "programs", "configMap": {"name": identity.run}},
         _disk("tree", disk),
         _disk("report", disk),
+        _disk("control", 1),
         _disk("spool", SPOOL_MB),
         _disk("mounts", plan.mounts_mb),
         *(

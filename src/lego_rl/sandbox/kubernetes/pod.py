@@ -7,7 +7,7 @@ is dead.
 
 import asyncio
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Protocol, override
@@ -16,21 +16,22 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox import records
 from lego_rl.sandbox.channel import Channel, SandboxDied
 from lego_rl.sandbox.controlled import ControlledSandbox
+from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.kubernetes import evidence, manifests, tree
 from lego_rl.sandbox.kubernetes.api import Manifest
 from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.kubernetes.evidence import Loss, Status
 from lego_rl.sandbox.kubernetes.labels import new_name
 from lego_rl.sandbox.kubernetes.manifests import KEEPER, WORK, PodPlan
-from lego_rl.sandbox.kubernetes.network import HEALTHY, reachable, targets
 from lego_rl.sandbox.kubernetes.run import POLICIES, Run, use
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 from lego_rl.sandbox.kubernetes.stream import PodStream
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.records import read_tree
-from lego_rl.sandbox.sandbox import Phase
-from lego_rl.sandbox.transfer import operate
+from lego_rl.sandbox.sandbox import Phase, Tree
+from lego_rl.sandbox.seal_request import KERNEL_FOLDERS, SealRequest, Surroundings
+from lego_rl.sandbox.transfer import TransferError, operate
 from lego_rl.sandbox.user import HOME, SYSTEM_PATH, USER
 
 KILL_SECONDS = 60.0
@@ -41,13 +42,19 @@ LOST_SECONDS = 15.0
 MEMORY_EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 """What the kernel counts for a container, with control groups of version 2 and of version 1."""
 PORTION_BYTES = 32 << 20
-EXPECTED_HOLES = ("interface ", "route ")
-"""What `inside.py` finds in every pod, which has a network; what can be reached on it is looked at in its place."""
+SETTLE_SECONDS = 20.0
+"""How long a network plug-in may take to bring a new policy into force."""
+PAUSE_SECONDS = 0.5
+NETWORK_HOLE = " answers"
+INTERFACES = (
+    "eth0", "tunl0", "sit0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "ip6tnl0", "ip6gre0",
+)  # fmt: skip
+"""What a pod may have: its own, and what the kernel makes in every network namespace for tunnels, which are down."""
 CLUSTERS_OWN = ("KUBERNETES_", "HOSTNAME=", "HOME=", "PWD=")
 """Variables of a container that are not its image's."""
 
 
-class Start(Protocol):
+class Start(Tree, Protocol):
     """What a pod starts from."""
 
     @property
@@ -66,23 +73,13 @@ class Start(Protocol):
         ...
 
     @property
-    def workdir(self) -> str:
-        """Where the work tree is inside."""
+    def base(self) -> Path:
+        """The image's own work tree, on the host."""
         ...
 
     @property
-    def pristine(self) -> Path:
-        """The work tree before anyone touched it, on the host."""
-        ...
-
-    @property
-    def over(self) -> Path | None:
-        """What the task lays over the image's own work tree."""
-        ...
-
-    @property
-    def env(self) -> Mapping[str, str]:
-        """The task's own environment variables."""
+    def prepared(self) -> Image:
+        """The work tree of the task, its git directories and its variables."""
         ...
 
 
@@ -101,6 +98,8 @@ class PodSandbox(ControlledSandbox):
         self._environment: dict[str, str] = {}
         self._killed = self._closed = self._disk_full = False
         self._memory_kills = 0
+        self._mounted: tuple[str, ...] = ()
+        self._forbidden: tuple[tuple[str, int], ...] = ()
         self._resources = AsyncExitStack()
         self._watching: asyncio.Task[None] | None = None
 
@@ -144,18 +143,21 @@ class PodSandbox(ControlledSandbox):
             if not await stream.channel.ready():
                 raise SandboxError("a pod ended as soon as it was ready", f"kubectl describe pod {name}")
             box = cls(image, limits, run, name, stream, listener)
-            await box._fill(mounts)
+            await box._fill(phase, mounts)
             box._watching = asyncio.create_task(box._watch_disk())
             stack.push_async_callback(box._stop_watching)
             box._resources = stack.pop_all()
         return box
 
-    async def _fill(self, mounts: Sequence[Mount]) -> None:
+    async def _fill(self, phase: Phase, mounts: Sequence[Mount]) -> None:
         """Bring in what the pod does not start with, and ask what its image sets."""
+        self._mounted = tuple(mount.target for mount in mounts)
         for number, mount in enumerate(mounts):
             await put_tree(self._channel, ["mount", str(number)], mount.source)
-        if self.image.over is not None:
-            await put_tree(self._channel, ["put", self.image.workdir], self.image.over)
+        prepared, put = self.image.prepared, ["put", self.image.workdir]
+        await put_records(self._channel, put, await asyncio.to_thread(tree.delta, self.image.base, prepared.pristine))
+        if (git := prepared.git_of_work_tree(phase)) is not None:
+            await put_tree(self._channel, put, git)
         lines = (await operate(self._channel, ["environ", ""])).decode(errors="surrogateescape").split("\0")
         own = (line.partition("=")[::2] for line in lines if not line.startswith(CLUSTERS_OWN))
         self._environment = {
@@ -165,7 +167,7 @@ class PodSandbox(ControlledSandbox):
             **dict(own),
             "HOME": HOME,
             "USER": USER,
-            **self.image.env,
+            **self.image.prepared.env,
         }
 
     @property
@@ -197,34 +199,43 @@ class PodSandbox(ControlledSandbox):
             return evidence.Lost(Loss.NODE, error.problem)
         return evidence.lost(self._run.pods.get(self.name))
 
+    @property
     @override
-    async def holes(self, forbidden: Iterable[str]) -> list[str]:
-        """What is wrong with the seal, seen from inside; empty is right.
+    def surroundings(self) -> Surroundings:
+        """See `ControlledSandbox`."""
+        return Surroundings(
+            host_folders=(*KERNEL_FOLDERS, manifests.TOP, *self._mounted),
+            interfaces=INTERFACES,
+            addresses=self._forbidden,
+        )
 
-        Beside what every sandbox is asked, addresses that no agent may reach are tried from the pod's own network, and
-        so is the one that it has to reach.
-
-        Args:
-            forbidden: Absolute paths that must not exist.
-
-        Raises:
-            SandboxError: The look cannot be taken.
-        """
-        found = [hole for hole in await super().holes(forbidden) if not hole.startswith(EXPECTED_HOLES)]
+    @override
+    async def holes(self, wanted: SealRequest) -> list[str]:
+        """See `Sandbox.holes`. An agent phase must reach its gateway, too."""
         if self._listener is None:
-            return found
-        _, port = self._listener.getsockname()
-        wanted = f"{self._run.address} {port}"
-        open_ = await reachable(self._channel, await targets(self._run), wanted)
-        if wanted not in open_:
+            return await super().holes(wanted)
+        self._forbidden = await self._run.neighbours()
+        gateway = ["reach", self._run.address, str(self._listener.getsockname()[1])]
+        until = asyncio.get_running_loop().time() + SETTLE_SECONDS
+        while True:
+            found = await super().holes(wanted)
+            settled = not any(NETWORK_HOLE in hole for hole in found) and await self._succeeds(gateway)
+            if settled or asyncio.get_running_loop().time() > until:
+                break
+            await asyncio.sleep(PAUSE_SECONDS)
+        if not await self._succeeds(gateway):
             raise SandboxError(
                 f"pods cannot reach this machine at {self._run.address}",
                 "set sandbox.kubernetes.advertise to an address that they can, and open the firewall to it",
             )
-        return [
-            *found,
-            *(f"{address.replace(' ', ':')} can be reached: {HEALTHY}" for address in open_ if address != wanted),
-        ]
+        return found
+
+    async def _succeeds(self, operation: list[str]) -> bool:
+        try:
+            await operate(self._channel, operation)
+        except TransferError:
+            return False
+        return True
 
     @override
     async def listen(self, port: int) -> socket.socket:
@@ -299,7 +310,7 @@ class PodSandbox(ControlledSandbox):
         return self._stream.channel
 
     async def _count_memory_kills(self) -> None:
-        """Ask the kernel, through process 1, how often it killed for memory; a pod's status tells of process 1 alone."""
+        """Ask the kernel, through process 1, how often it killed for memory: a pod's status tells of that alone."""
         for path in MEMORY_EVENTS:
             with suppress(SandboxError, TimeoutError):
                 async with asyncio.timeout(SEVER_SECONDS):
@@ -388,9 +399,18 @@ async def put_tree(channel: Channel, operation: list[str], source: Path) -> None
     Raises:
         SandboxError: It could not be written.
     """
+    await put_records(channel, operation, await asyncio.to_thread(lambda: list(read_tree(source))))
+
+
+async def put_records(channel: Channel, operation: list[str], wanted: Iterable[records.Record]) -> None:
+    """As `put_tree`, of records.
+
+    Raises:
+        SandboxError: They could not be written.
+    """
     portion: list[records.Record] = []
     size = 0
-    for record in await asyncio.to_thread(lambda: list(read_tree(source))):
+    for record in wanted:
         portion.append(record)
         size += len(record.content)
         if size > PORTION_BYTES:

@@ -2,16 +2,14 @@
 
 import asyncio
 import tempfile
-from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
-from typing import Any
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.kubernetes import lease
 from lego_rl.sandbox.kubernetes.access import check_access
 from lego_rl.sandbox.kubernetes.api import Api
+from lego_rl.sandbox.kubernetes.blocking import in_a_loop_of_its_own
 from lego_rl.sandbox.kubernetes.image import KubernetesImage, prepare
 from lego_rl.sandbox.kubernetes.labels import owner_of
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
@@ -20,6 +18,7 @@ from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.verdict import Change
+from lego_rl.tasks.history import History
 
 WORKDIR = "/app"
 SCRIPT = "mkdir made && printf made > made/file && rm kept"
@@ -43,11 +42,15 @@ class KubernetesProvider:
 
     def check(self) -> None:
         """See `Provider.check`."""
-        _run(check_access(self.settings))
+        in_a_loop_of_its_own(check_access(self.settings))
 
-    def prepare(self, environment: Path, *, workdir: str, docker_image: str | None = None) -> KubernetesImage:
+    def prepare(
+        self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History | None = None
+    ) -> KubernetesImage:
         """See `Provider.prepare`."""
-        return prepare(self.settings, self.state, environment, workdir=workdir, docker_image=docker_image)
+        return prepare(
+            self.settings, self.state, environment, workdir=workdir, docker_image=docker_image, history=history
+        )
 
     async def probe(self) -> LimitReport:
         """See `Provider.probe`."""
@@ -58,7 +61,7 @@ class KubernetesProvider:
 
     def reap(self) -> list[str]:
         """See `Provider.reap`."""
-        return _run(self._reap())
+        return in_a_loop_of_its_own(self._reap())
 
     def _small_task(self, folder: Path) -> KubernetesImage:
         repository = folder / "environment" / "repo"
@@ -91,22 +94,3 @@ async def _use(image: KubernetesImage) -> LimitReport:
         return box.limit_report
     finally:
         await box.close()
-
-
-def _run[T](work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, in an event loop and a thread of its own, whether or not there is a loop in this one."""
-    found: list[T] = []
-    failed: list[BaseException] = []
-
-    def target() -> None:
-        try:
-            found.append(asyncio.run(work))
-        except BaseException as error:  # noqa: BLE001  # raised again below, in the thread that waits
-            failed.append(error)
-
-    thread = Thread(target=target)
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
-    return found[0]

@@ -52,7 +52,7 @@ class Run:
         self.idle = asyncio.Event()
         self._lease = owned
         self._asking = asyncio.Lock()
-        self._neighbours: list[str] | None = None
+        self._neighbours: tuple[tuple[str, int], ...] | None = None
 
     async def policy(self, manifest: Manifest) -> None:
         """Create a network policy."""
@@ -65,8 +65,8 @@ class Run:
             manifests.sentinel_pod(self.identity, image, self.settings, user_namespaces=self.user_namespaces),
         )
 
-    async def neighbours(self) -> list[str]:
-        """Addresses of the cluster's own that no agent may reach, as ``HOST PORT``: asked for once.
+    async def neighbours(self) -> tuple[tuple[str, int], ...]:
+        """Hosts and ports of the cluster's own that no agent may reach: asked for once.
 
         Raises:
             SandboxError: The neighbour does not come up, or cannot say what it knows.
@@ -76,7 +76,7 @@ class Run:
                 self._neighbours = await self._ask_sentinel()
         return self._neighbours
 
-    async def _ask_sentinel(self) -> list[str]:
+    async def _ask_sentinel(self) -> tuple[tuple[str, int], ...]:
         name = f"{self.identity.run}-sentinel"
 
         def ready(pod: Status | None) -> Status | None:
@@ -97,7 +97,8 @@ class Run:
             resolvers = (await operate(stream.channel, ["resolver", ""])).decode(errors="replace").splitlines()
         finally:
             await stream.close()
-        return cluster_addresses(
+        return await asyncio.to_thread(
+            cluster_addresses,
             self.api.cluster.host,
             dict(line.partition("=")[::2] for line in variables),
             resolvers,

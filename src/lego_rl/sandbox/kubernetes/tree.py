@@ -6,7 +6,6 @@ nothing in it is believed to be more than names, sizes and bytes, and all of it 
 
 import hashlib
 import os
-import shutil
 import stat
 import struct
 import tempfile
@@ -132,13 +131,13 @@ class _TreeComparison(Comparison):
             self.drop(path, self.no_room_for(entry.size) or (UNREADABLE if not entry.digest else "not fetched"))
 
 
-async def listing(channel: Channel, folder: str) -> dict[str, Entry]:
-    """Everything below a folder of the keeper's.
+async def listing(channel: Channel, folder: str, *inner: str) -> dict[str, Entry]:
+    """Everything below a folder of the keeper's; what is in git directories only with the word ``git``.
 
     Raises:
         SandboxError: There is too much, the pod died, or what came is no listing.
     """
-    stream = await operate(channel, ["list", folder])
+    stream = await operate(channel, ["list", folder, *inner])
     found: dict[str, Entry] = {}
     for record in records.decode(stream, MAX_ENTRIES):
         if not records.is_plain(record.path):
@@ -189,27 +188,23 @@ async def snapshot(channel: Channel, folder: str, pristine: Path) -> TreeSnapsho
     return TreeSnapshot(entries, await fetch(channel, folder, wanted))
 
 
-async def take_out(channel: Channel, folder: str, target: Path) -> bool:
-    """Copy a folder of the keeper's, git metadata left out, to a new folder of the host's.
-
-    Returns:
-        Whether there is such a folder, with anything in it.
+async def take_out(channel: Channel, folder: str, target: Path) -> None:
+    """Copy a folder of the keeper's to a new folder of the host's; there need not be one.
 
     Raises:
         SandboxError: It is too large, or cannot be read.
     """
-    entries = await listing(channel, folder)
-    kept = {path: entry for path, entry in entries.items() if ".git" not in path.split("/")}
-    sizes = {path: entry.size for path, entry in kept.items() if entry.kind == "file"}
+    entries = await listing(channel, folder, "git")
+    sizes = {path: entry.size for path, entry in entries.items() if entry.kind == "file"}
     if sum(sizes.values()) > MAX_PRISTINE_BYTES:
         raise SandboxError(
             f"{folder} of the image is larger than {MAX_PRISTINE_BYTES >> 30} GiB", "keep data out of the work tree"
         )
-    if hidden := next((path for path, entry in kept.items() if _is_hidden(entry)), None):
+    if hidden := next((path for path, entry in entries.items() if _is_hidden(entry)), None):
         raise SandboxError(
             f"{folder}/{hidden} of the image may not be read by uid 1000", f"chmod -R a+rX {folder} in the image"
         )
-    for path, entry in kept.items():
+    for path, entry in entries.items():
         place = target / path
         if entry.kind == "directory":
             place.mkdir()
@@ -219,14 +214,41 @@ async def take_out(channel: Channel, folder: str, target: Path) -> bool:
         for path, content in (await fetch(channel, folder, {path: sizes[path] for path in paths})).items():
             place = target / path
             place.write_bytes(content)
-            place.chmod(0o755 if kept[path].mode & stat.S_IXUSR else 0o644)
-    return bool(kept)
+            place.chmod(0o755 if entries[path].mode & stat.S_IXUSR else 0o644)
 
 
-def merge(base: Path, over: Path, target: Path) -> None:
-    """Make `target` what `over` laid over `base` gives; all three are plain trees of the host's."""
-    for source in (base, over):
-        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+def delta(base: Path, wanted: Path) -> list[Record]:
+    """What makes `base`, without its git directories, into `wanted`; both are plain trees of the host's."""
+    before, after = _known(base), _known(wanted)
+    gone = [Record(path, "deleted") for path in before if path not in after]
+    made = [_record(wanted, path) for path, state in after.items() if before.get(path) != state]
+    return [*reversed(gone), *made]
+
+
+def _known(tree: Path) -> dict[str, tuple[str, bytes, bool]]:
+    """Kind, digest or target, and execute bit of everything in a tree, parents first."""
+    files = digests(tree)
+    found: dict[str, tuple[str, bytes, bool]] = {}
+    for folder, folders, names in os.walk(tree):
+        folders[:] = sorted(name for name in folders if name != ".git")
+        for path in (Path(folder, name) for name in (*folders, *sorted(names))):
+            name = path.relative_to(tree).as_posix()
+            if path.is_symlink():
+                found[name] = ("symlink", os.fsencode(path.readlink()), False)
+            elif path.is_dir():
+                found[name] = ("directory", b"", False)
+            elif name in files and path.name != ".git":
+                found[name] = ("file", *files[name])
+    return found
+
+
+def _record(tree: Path, name: str) -> Record:
+    path = tree / name
+    if path.is_symlink():
+        return Record(name, "symlink", os.fsencode(path.readlink()))
+    if path.is_dir():
+        return Record(name, "directory", mode=0o755)
+    return Record(name, "file", path.read_bytes(), 0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)
 
 
 @lru_cache(maxsize=64)

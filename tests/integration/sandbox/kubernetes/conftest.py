@@ -1,49 +1,28 @@
 """A real cluster for the tests of a session, and a tiny task on it."""
 
-import asyncio
 import json
-import re
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
-import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from kube_cluster import IMAGE, Cluster
+from kube_cluster import Cluster
 from kube_policies import PolicyAgent
+from kube_tools import LIMITS, documented_role, settings_for
 from sandbox_tools import DOCKERFILE, HIDDEN, REPOSITORY, SPEC, TASK_TOML, write_files
 
 from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.kubernetes.image import KubernetesImage
 from lego_rl.sandbox.kubernetes.pod import PodSandbox
 from lego_rl.sandbox.kubernetes.provider import KubernetesProvider
-from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.tasks.task import Task
-
-DOCS = Path(__file__).parents[4] / "docs" / "kubernetes.md"
-POLICIES = "apis/networking.k8s.io/v1"
-LIMITS = Limits(memory_mb=192, disk_mb=24, scratch_mb=16, processes=256)
-
-
-async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Wait for something that the cluster does in its own time."""
-    async with asyncio.timeout(seconds):
-        while not await asyncio.to_thread(condition):
-            await asyncio.sleep(0.2)
-
-
-def documented_role() -> dict[str, object]:
-    """The Role of the documentation."""
-    (text,) = re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
-    role: dict[str, object] = yaml.safe_load(text)
-    return role
 
 
 @pytest.fixture(scope="session")
@@ -75,13 +54,6 @@ def policies(cluster: Cluster) -> Iterator[PolicyAgent]:
 @pytest.fixture(scope="session")
 def settings(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> SandboxSettings:
     return settings_for(cluster, tmp_path_factory.mktemp("state"))
-
-
-def settings_for(cluster: Cluster, state: Path, user: str = "runner", **more: object) -> SandboxSettings:
-    """What a recipe says to use the cluster, with room for a few pods on a small machine."""
-    kubernetes = {"kubeconfig": str(cluster.kubeconfig(user)), "image": IMAGE, "pull_policy": "Never", "cpus": 0.3}
-    raw = {"environment": "kubernetes", "state": str(state), "kubernetes": {**kubernetes, "start_sec": 60, **more}}
-    return SandboxSettings.model_validate(raw)
 
 
 @pytest.fixture(scope="session")

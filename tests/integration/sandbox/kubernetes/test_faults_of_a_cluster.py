@@ -1,13 +1,15 @@
 """Whose fault it is: what an agent does to its own pod, and what a cluster does to it, end differently."""
 
+import asyncio
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from kube_cluster import Cluster
 from kube_policies import PolicyAgent
+from kube_tools import LIMITS, settings_for, until
 
-from conftest import LIMITS, settings_for, until
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.kubernetes.evidence import Loss
@@ -20,38 +22,36 @@ from lego_rl.sandbox.seal import verify_seal
 async def test_a_plug_in_that_ignores_policies_is_found(
     box: PodSandbox, cluster: Cluster, policies: PolicyAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lego_rl.sandbox.kubernetes.network.SETTLE_SECONDS", 2.0)
+    monkeypatch.setattr("lego_rl.sandbox.kubernetes.pod.SETTLE_SECONDS", 2.0)
     await verify_seal(box, None)
     policies.enforcing = False
     try:
-        await until(lambda: "DROP" not in cluster.run("iptables", "-S", "FORWARD"))
+        await until(lambda: "DROP" not in cluster.run("iptables", "-S", "OUT"))
         with pytest.raises(SandboxError, match="not sealed") as found:
             await verify_seal(box, None)
     finally:
         policies.enforcing = True
-    for address in (f"{cluster.inside}:6443", "10.96.0.1:443", f"{cluster.inside}:53", "169.254.169.254:80", ":8080"):
-        assert f"{address} can be reached" in str(found.value)
+    for address in (f"{cluster.inside} port 6443", "10.96.0.1 port 443", f"{cluster.inside} port 53", " port 8080"):
+        assert f"{address} answers" in str(found.value)
+    assert "169.254.169.254 port 80 answers" in str(found.value)
 
 
 async def test_a_cluster_that_cannot_reach_this_machine_is_found(
     image: KubernetesImage, cluster: Cluster, policies: PolicyAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lego_rl.sandbox.kubernetes.network.SETTLE_SECONDS", 2.0)
-    settings = settings_for(cluster, tmp_path, advertise="10.99.99.99")
-    away = provider_of(settings).prepare(
-        image.pristine.parent.parent / "none", workdir="/usr/lib/git-core", docker_image=image.image
-    )
+    monkeypatch.setattr("lego_rl.sandbox.kubernetes.pod.SETTLE_SECONDS", 2.0)
+    settings = settings_for(cluster, tmp_path, advertise="10.99.99.99").kubernetes
+    away = replace(image, settings=settings)
     box = await away.start(Phase.AGENT, limits=LIMITS)
     try:
-        with pytest.raises(SandboxError, match="set sandbox.kubernetes.advertise"):
+        with pytest.raises(SandboxError, match=r"set sandbox\.kubernetes\.advertise"):
             await verify_seal(box, None)
     finally:
         await box.close()
 
 
 async def test_an_agent_cannot_make_its_end_look_like_the_clusters(box: PodSandbox) -> None:
-    done = await box.exec(["python3", "-c", "import os\nwhile os.fork() >= 0: os.fork()"], timeout_sec=3)
-    assert done.returncode != 0
+    await box.exec(["sh", "-c", "f() { f | f & }; f; sleep 60"], timeout_sec=3)
     await box.exec(["bash", "-c", "kill -9 -1; kill -9 1; exec 3<&-"])
     assert (await box.exec(["true"])).returncode == 0
     await box.kill()
@@ -114,22 +114,16 @@ async def test_an_image_that_cannot_be_had_names_what_mends_it(
 ) -> None:
     provider = provider_of(settings_for(cluster, tmp_path))
     with pytest.raises(SandboxError, match=r"ErrImageNeverPull.*load the image onto the nodes"):
-        import asyncio
-
         await asyncio.to_thread(provider.prepare, tmp_path, workdir="/app", docker_image="lego-test/none:1")
 
 
 async def test_a_pod_that_no_node_takes_says_so(image: KubernetesImage, cluster: Cluster, tmp_path: Path) -> None:
-    from dataclasses import replace
-
     settings = settings_for(cluster, tmp_path, cpus=64, start_sec=3).kubernetes
-    with pytest.raises(SandboxError, match="no node takes it: .*Insufficient cpu"):
+    with pytest.raises(SandboxError, match=r"no node takes it: .*Insufficient cpu"):
         await replace(image, settings=settings).start(Phase.GRADING, limits=LIMITS)
 
 
 async def test_who_may_do_nothing_is_told_the_rule(cluster: Cluster, tmp_path: Path) -> None:
-    import asyncio
-
     provider = provider_of(settings_for(cluster, tmp_path, user="stranger"))
     with pytest.raises(SandboxError, match=r"forbids to create pods .*role.yaml"):
         await asyncio.to_thread(provider.check)

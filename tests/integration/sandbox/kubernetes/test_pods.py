@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from kube_cluster import Cluster
+from kube_tools import LIMITS, POLICIES, until
 from sandbox_tools import FIXED
 
-from conftest import LIMITS, POLICIES, until
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.grading import grade
 from lego_rl.sandbox.kubernetes.image import KubernetesImage

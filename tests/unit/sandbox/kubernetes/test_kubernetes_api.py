@@ -1,0 +1,186 @@
+"""Requests to an API server that has its bad moments, over real HTTP."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox.kubernetes import api as api_module
+from lego_rl.sandbox.kubernetes.access import check_access
+from lego_rl.sandbox.kubernetes.api import Api
+from lego_rl.sandbox.kubernetes.errors import ClusterError
+from lego_rl.sandbox.kubernetes.pods import Pods
+from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
+
+PODS = "/api/v1/namespaces/rollouts/pods"
+
+
+class Server:
+    """Answers from a script; the last answer stays."""
+
+    def __init__(self) -> None:
+        self.script: list[tuple[int, Any, dict[str, str]]] = [(200, {}, {})]
+        self.asked: list[tuple[str, str, Any]] = []
+        self.headers: list[str] = []
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json() if request.can_read_body else None
+        self.asked.append((request.method, request.path_qs, body))
+        self.headers.append(request.headers.get("Authorization", ""))
+        status, found, headers = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        if status == 0:
+            assert request.transport is not None
+            request.transport.close()
+        if isinstance(found, list):
+            return web.Response(text="".join(json.dumps(each) + "\n" for each in found))
+        return web.json_response(found, status=status or 200, headers=headers)
+
+
+@pytest_asyncio.fixture
+async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Server, TestServer]]:
+    monkeypatch.setattr(api_module, "FIRST_PAUSE", 0.01)
+    script = Server()
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", script.answer)
+    async with TestServer(application) as running:
+        yield script, running
+
+
+def kubeconfig(folder: Path, host: str) -> KubernetesSettings:
+    raw = {
+        "apiVersion": "v1", "kind": "Config", "current-context": "one",
+        "clusters": [{"name": "one", "cluster": {"server": host}}],
+        "users": [{"name": "me", "user": {"token": "secret"}}],
+        "contexts": [{"name": "one", "context": {"cluster": "one", "user": "me", "namespace": "rollouts"}}],
+    }  # fmt: skip
+    (folder / "config").write_text(json.dumps(raw))
+    return KubernetesSettings(kubeconfig=folder / "config")
+
+
+@pytest_asyncio.fixture
+async def api(server: tuple[Server, TestServer], tmp_path: Path) -> AsyncIterator[Api]:
+    async with await Api.connect(kubeconfig(tmp_path, str(server[1].make_url("")))) as connected:
+        yield connected
+
+
+async def test_what_passes_is_asked_again(server: tuple[Server, TestServer], api: Api) -> None:
+    script, _ = server
+    script.script = [
+        (429, {}, {"Retry-After": "0"}),
+        (500, {}, {}),
+        (0, {}, {}),
+        (503, {}, {}),
+        (200, {"kind": "Pod"}, {}),
+    ]
+    assert await api.get(api.path("v1", "pods", "one")) == {"kind": "Pod"}
+    assert script.asked == [("GET", f"{PODS}/one", None)] * 5
+    assert set(script.headers) == {"Bearer secret"}
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (401, "log in again"),
+        (403, "with the role"),
+        (404, "namespace"),
+        (422, "refuses"),
+        (500, "answered 500"),
+        (0, "does not answer"),
+    ],
+)
+async def test_what_does_not_pass_says_what_to_do(
+    server: tuple[Server, TestServer], api: Api, status: int, said: str
+) -> None:
+    script, _ = server
+    script.script = [(status, {"message": "because\nof that"}, {})]
+    with pytest.raises(ClusterError, match=said) as found:
+        await api.get(PODS)
+    assert found.value.status == (status or None)
+    least = api_module.ATTEMPTS if status in (0, 500) else 1
+    # The HTTP client asks once more by itself where a connection that it kept open turns out to be closed.
+    assert least <= len(script.asked) <= (2 * least if status == 0 else least)
+    assert "\n" not in str(found.value)
+
+
+async def test_an_object_that_a_lost_answer_made_is_taken(server: tuple[Server, TestServer], api: Api) -> None:
+    script, _ = server
+    script.script = [(0, {}, {}), (409, {}, {}), (200, {"metadata": {"name": "mine"}}, {})]
+    made = await api.create(PODS, {"metadata": {"name": "mine"}})
+    assert made["metadata"]["name"] == "mine"
+    assert [method for method, _, _ in script.asked] == ["POST", "POST", "GET"]
+
+
+async def test_what_is_gone_is_deleted(server: tuple[Server, TestServer], api: Api) -> None:
+    script, _ = server
+    script.script = [(404, {}, {})]
+    await api.delete(f"{PODS}/one", uid="7")
+    assert script.asked[0][2] == {
+        "gracePeriodSeconds": 0, "propagationPolicy": "Background", "preconditions": {"uid": "7"},
+    }  # fmt: skip
+
+
+async def test_pods_are_listed_again_when_a_watch_has_forgotten(server: tuple[Server, TestServer], api: Api) -> None:
+    script, _ = server
+
+    def listed(version: str, *pods: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        return 200, {"metadata": {"resourceVersion": version}, "items": list(pods)}, {}
+
+    def named(phase: str) -> dict[str, Any]:
+        return {"metadata": {"name": "one"}, "status": {"phase": phase}}
+
+    script.script = [
+        listed("1", named("Pending")),
+        (200, [{"type": "MODIFIED", "object": named("Running")}, {"type": "ERROR", "object": {"code": 410}}], {}),
+        listed("9", named("Failed")),
+        (200, [{"type": "DELETED", "object": named("Failed")}], {}),
+        listed("10"),
+    ]
+    pods = Pods(api, "a=b")
+    try:
+        seen: list[str] = []
+
+        def gone(pod: dict[str, Any] | None) -> bool | None:
+            if pod is not None:
+                seen.append(pod["status"]["phase"])
+            return True if pod is None and seen else None
+
+        assert await pods.wait("one", gone)
+        assert list(dict.fromkeys(seen)) == ["Pending", "Running", "Failed"]
+        assert "resourceVersion=9" in script.asked[3][1] and "labelSelector=a%3Db" in script.asked[3][1]
+    finally:
+        await pods.close()
+
+
+async def test_what_is_forbidden_is_named(server: tuple[Server, TestServer], tmp_path: Path) -> None:
+    script, running = server
+    allowed: Callable[[bool], tuple[int, Any, dict[str, str]]] = lambda may: (201, {"status": {"allowed": may}}, {})  # noqa: E731
+    script.script = [(200, {"major": "1", "minor": "31+"}, {}), *[allowed(True)] * 5, allowed(False)]
+    with pytest.raises(SandboxError, match=r"forbids to create pods/exec in namespace rollouts.*role\.yaml"):
+        await check_access(kubeconfig(tmp_path, str(running.make_url(""))))
+    assert script.asked[-1][2]["spec"]["resourceAttributes"] == {
+        "namespace": "rollouts", "verb": "create", "group": "", "resource": "pods", "subresource": "exec",
+    }  # fmt: skip
+
+
+async def test_a_cluster_that_is_too_old_is_refused(server: tuple[Server, TestServer], tmp_path: Path) -> None:
+    script, running = server
+    script.script = [(200, {"major": "1", "minor": "19"}, {})]
+    with pytest.raises(SandboxError, match=r"runs Kubernetes 1\.19; use one that runs 1\.20"):
+        await check_access(kubeconfig(tmp_path, str(running.make_url(""))))
+
+
+async def test_no_kubeconfig_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SandboxError, match=r"there is no kubeconfig .*nowhere"):
+        await Api.connect(KubernetesSettings(kubeconfig=tmp_path / "nowhere"))
+    (tmp_path / "broken").write_text("contexts: []")
+    with pytest.raises(SandboxError, match="kubeconfig cannot be used"):
+        await Api.connect(KubernetesSettings(kubeconfig=tmp_path / "broken"))
+    settings = kubeconfig(tmp_path, "http://127.0.0.1:1").model_copy(update={"context": "another"})
+    with pytest.raises(SandboxError, match="another"):
+        await Api.connect(settings)
