@@ -144,7 +144,7 @@ def test_size_limits_are_reasons(layers: tuple[Path, Path], monkeypatch: pytest.
     patch = OverlaySnapshot(upper).diff(pristine)
     assert patch.dropped == {"b-huge": "larger than 1 MiB"}
     assert [change.path for change in patch.changes] == ["a-large", "c-small"]
-    comparison = diff_module._Comparison(bytes_left=1 << 20)
+    comparison = diff_module.Comparison(bytes_left=1 << 20)
     comparison.folder(upper, pristine, "")
     assert comparison.dropped["c-small"] == "changes larger than 64 MiB together"
 

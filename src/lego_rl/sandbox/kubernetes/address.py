@@ -24,7 +24,7 @@ def advertised(settings: KubernetesSettings, url: str) -> str:
         SandboxError: None is set, and none leads to the cluster.
     """
     if settings.advertise is not None:
-        return str(settings.advertise)
+        return settings.advertise
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect(split_host(url))  # sends nothing

@@ -1,6 +1,5 @@
 """What a recipe may say of a cluster."""
 
-from ipaddress import IPv4Address
 from typing import Literal
 
 from pydantic import Field
@@ -40,8 +39,8 @@ class KubernetesSettings(Settings):
     """When nodes pull images."""
     pull_secret: str | None = None
     """Secret with the registry's credentials."""
-    advertise: IPv4Address | None = None
-    """Address at which pods reach this process; the one that this machine reaches the cluster from if unset."""
+    advertise: str | None = Field(default=None, pattern=r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$")
+    """IPv4 address at which pods reach this process; the one that this machine reaches the cluster from if unset."""
     runtime_class: str | None = None
     """Runtime class of pods, such as one of gVisor or Kata Containers."""
     seccomp_profile: str | None = None

@@ -1,10 +1,13 @@
 """A sandbox on a real cluster: what its pod is, what can be done in it, and what is left when it is gone."""
 
 import asyncio
+import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 from kube_cluster import Cluster
+from kube_policies import PolicyAgent
 from kube_tools import LIMITS, POLICIES, until
 from sandbox_tools import FIXED
 
@@ -19,6 +22,7 @@ from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.transfer import TransferError
 from lego_rl.sandbox.verdict import Change, Patch
+from lego_rl.tasks.history import History
 from lego_rl.tasks.task import Task
 
 STATUS = "cat /proc/self/status | grep -E 'Cap|NoNewPrivs|Seccomp:'"
@@ -27,6 +31,12 @@ STATUS = "cat /proc/self/status | grep -E 'Cap|NoNewPrivs|Seccomp:'"
 async def shell(box: PodSandbox, script: str, **options: float) -> str:
     done = await box.exec(["bash", "-c", script], **options)  # type: ignore[arg-type]
     return done.stdout + done.stderr
+
+
+def git(repo: Path, *words: str) -> None:
+    """Run git for an author that needs no configuration."""
+    author = ["-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "init.defaultBranch=main"]
+    subprocess.run(["git", "-C", str(repo), *author, *words], check=True, capture_output=True)
 
 
 async def test_an_agent_has_no_rights_and_no_token(box: PodSandbox, cluster: Cluster) -> None:
@@ -103,6 +113,37 @@ async def test_a_change_is_taken_and_graded(image: KubernetesImage, box: PodSand
     assert (await grade(task, patch, image, limits=LIMITS)).reward == 1
     wrong = await grade(task, Patch(), image, limits=LIMITS)
     assert wrong.reward == 0 and wrong.tests["tests/test_hidden.py::TestAdd::test_sum"] == "failed"
+
+
+async def test_an_agent_has_the_history_of_its_base_commit_only(
+    provider: KubernetesProvider, tmp_path: Path, policies: PolicyAgent
+) -> None:
+    repo = tmp_path / "task" / "environment" / "repo"
+    repo.mkdir(parents=True)
+    for step in ("one", "two", "the fix"):
+        (repo / "file").write_text(step)
+        git(repo, "init", "-q") if step == "one" else None
+        git(repo, "add", "file")
+        git(repo, "commit", "-qm", step)
+    git(repo, "tag", "fixed")
+    git(repo, "reset", "-q", "--hard", "HEAD~1")
+    prepare = partial(provider.prepare, repo.parent, workdir="/app", history=History(grading="full"))
+    image = await asyncio.to_thread(prepare)
+    look = "cat file; git log --all --format=%s; git status --short; git tag"
+    box = await image.start(Phase.AGENT, limits=LIMITS)
+    try:
+        await verify_seal(box, None)
+        assert (await shell(box, look)).split() == ["two", "two", "one"]
+        await box.put("/app/.git/objects/12", [Record("3" * 38, "file", b"not its own")])
+        with pytest.raises(SandboxError, match="not sealed"):
+            await verify_seal(box, None)
+    finally:
+        await box.close()
+    fresh = await image.start(Phase.GRADING, limits=LIMITS)
+    try:
+        assert "fixed" in await shell(fresh, look)
+    finally:
+        await fresh.close()
 
 
 async def test_a_mount_is_read_only(image: KubernetesImage, tmp_path: Path) -> None:
