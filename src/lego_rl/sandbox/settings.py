@@ -46,5 +46,7 @@ class SandboxSettings(Settings):
     @model_validator(mode="after")
     def _the_root_is_the_environments(self) -> Self:
         if self.rootfs is not None and self.environment != "bubblewrap":
-            raise ValueError("sandbox.rootfs is for bubblewrap; Docker has sandbox.docker.image, Kubernetes sandbox.kubernetes.image")
+            raise ValueError(
+                "sandbox.rootfs is for bubblewrap; Docker has sandbox.docker.image, Kubernetes sandbox.kubernetes.image"
+            )
         return self

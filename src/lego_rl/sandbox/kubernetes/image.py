@@ -5,6 +5,7 @@ out once for each state of an image, and a sandbox whose node has another state 
 """
 
 import hashlib
+import re
 import threading
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -12,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lego_rl.errors import SandboxError
+from lego_rl.sandbox.dockerfile import Recipe
 from lego_rl.sandbox.git.manifest import HistorySeal
-from lego_rl.sandbox.image import Image, prepare_image
+from lego_rl.sandbox.image import Image, image_of, recipe_of
 from lego_rl.sandbox.kubernetes import evidence, manifests, tree
 from lego_rl.sandbox.kubernetes.blocking import in_a_loop_of_its_own
 from lego_rl.sandbox.kubernetes.labels import new_name
@@ -24,7 +26,7 @@ from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.sandbox import Phase
-from lego_rl.sandbox.state import State, give_to_sandbox
+from lego_rl.sandbox.state import State
 from lego_rl.tasks.history import History
 
 SHOWN_LIMITS = Limits(disk_mb=1)
@@ -39,11 +41,11 @@ class Shown:
 
     Attributes:
         identity: The image's digest, as its node tells it.
-        rootfs: A folder on the host with the image's work tree, git directories included, and nothing else of it.
+        tree: Its work tree on the host, git directories included.
     """
 
     identity: str
-    rootfs: Path
+    tree: Path
 
 
 @dataclass(frozen=True)
@@ -99,28 +101,23 @@ def prepare(
         TaskError: There is nothing to make a work tree of, or a repository of the task cannot be sealed.
         SandboxError: No image is named, or it cannot be shown.
     """
-    reference = docker_image or settings.image
-    if reference is None:
+    recipe = _recipe(environment, workdir, docker_image)
+    reference = docker_image or settings.image or recipe.base
+    if not re.fullmatch(r"[^\s$]+", reference):
         raise SandboxError(
             f"task {environment.parent.name} names no image",
             "set docker_image in its [environment], or sandbox.kubernetes.image",
         )
-    ships = (environment / "Dockerfile").is_file() or (environment / "repo").is_dir()
-    if docker_image is not None and not ships:
-        environment = _copies_nothing(state, workdir)
-    else:
-        workdir = prepare_image(environment, state, workdir=workdir, history=History(agent="none")).workdir
-    shown = _show(settings, state, reference, workdir)
-    prepared = prepare_image(environment, state, workdir=workdir, rootfs=shown.rootfs, history=history)
-    return KubernetesImage(settings, reference, shown.identity, shown.rootfs / workdir.lstrip("/"), prepared)
+    shown = _show(settings, state, reference, recipe.workdir)
+    prepared = image_of(environment, recipe, state, history or History(), base=shown.tree, rootfs=None)
+    return KubernetesImage(settings, reference, shown.identity, shown.tree, prepared)
 
 
-def _copies_nothing(state: State, workdir: str) -> Path:
-    """The environment of a task that is all in its image."""
-    folder = state.root / "image-tasks" / hashlib.sha256(workdir.encode()).hexdigest()[:24]
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "Dockerfile").write_text(f"WORKDIR {workdir}\n")
-    return folder
+def _recipe(environment: Path, workdir: str, docker_image: str | None) -> Recipe:
+    """What the task lays over its image; nothing need be, where it names one."""
+    if docker_image is None:
+        return recipe_of(environment, workdir)
+    return Recipe(workdir, copies=[("repo", workdir)] if (environment / "repo").is_dir() else [])
 
 
 def _show(settings: KubernetesSettings, state: State, reference: str, workdir: str) -> Shown:
@@ -146,18 +143,15 @@ async def _look(settings: KubernetesSettings, state: State, reference: str, work
             stream = await open_stream(run, name)
             stack.push_async_callback(stream.close)
             with tree.new_folder(folder.parent) as scratch:
-                made = Path(scratch) / "root"
-                (made / "usr").mkdir(parents=True)
-                (made / workdir.lstrip("/")).mkdir(parents=True, exist_ok=True)
-                await tree.take_out(stream.channel, workdir, made / workdir.lstrip("/"))
+                made = Path(scratch) / "tree"
+                made.mkdir()
+                await tree.take_out(stream.channel, workdir, made)
                 _keep(made, folder)
         return Shown(identity, folder)
 
 
 def _keep(made: Path, folder: Path) -> None:
     """Move what was made to where it stays, where nobody else was faster."""
-    for path in (made, *made.rglob("*")):
-        give_to_sandbox(path)
     try:
         made.rename(folder)
     except OSError:

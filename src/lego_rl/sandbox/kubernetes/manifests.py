@@ -180,8 +180,8 @@ def sandbox_pod(identity: Identity, plan: PodPlan, settings: KubernetesSettings,
     python = [settings.python, "-I", "-S"]
     work = _container(WORK, plan.image, settings, memory_mb=limits.memory_mb, cpus=settings.cpus, disk_mb=2 * disk) | {
         "command": [
-            *python, f"{PROGRAMS}/first.py", CONTROL, f"{PROGRAMS}/{FILTER}", f"{PROGRAMS}/inside.py",
-            str(processes), "0", str(limits.disk_mb << 20),
+            *python, f"{PROGRAMS}/first.py", CONTROL, f"{PROGRAMS}/inside.py",
+            str(processes), "0", str(limits.disk_mb << 20), f"{PROGRAMS}/{FILTER}",
         ],
         "workingDir": plan.workdir,
         "volumeMounts": [

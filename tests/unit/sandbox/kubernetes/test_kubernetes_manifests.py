@@ -93,7 +93,7 @@ def test_user_namespaces_bound_processes_where_there_are_any(mounts: tuple[str, 
     plan = PodPlan(**{**vars(PLAN), "mounts": mounts})
     for namespaces, processes in ((True, "512"), (False, "0")):
         spec = manifests.sandbox_pod(IDENTITY, plan, EVERYTHING, user_namespaces=namespaces)["spec"]
-        assert spec["containers"][0]["command"][-3] == processes
+        assert spec["containers"][0]["command"][-4] == processes
         assert ("hostUsers" in spec) is namespaces
 
 
