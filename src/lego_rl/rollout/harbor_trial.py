@@ -22,6 +22,7 @@ from lego_rl.harness.start import BUNDLE_MOUNT
 from lego_rl.rollout.spec import Grading, TrialSpec
 from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
 from lego_rl.sandbox.grading import GradingStartError
+from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.limits import LimitHits
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.transfer import TransferError
@@ -36,7 +37,14 @@ VERIFIER_GRACE_FACTOR = 4.0
 
 _LIMIT_HITS = TypeAdapter(LimitHits)
 _FORESEEN = {
-    error.__name__ for error in (TransferError, GradingStartError, EnvironmentStartTimeoutError, AgentSetupTimeoutError)
+    error.__name__
+    for error in (
+        TransferError,
+        ClusterError,
+        GradingStartError,
+        EnvironmentStartTimeoutError,
+        AgentSetupTimeoutError,
+    )
 }
 
 

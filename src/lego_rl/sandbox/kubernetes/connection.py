@@ -65,14 +65,15 @@ async def connection(settings: KubernetesSettings) -> Connection:
     configuration = Configuration()
     try:
         namespace = await _load(configuration, settings)
-        tls = _tls(configuration) if configuration.host.startswith("https:") else None
+        host = str(configuration.host).rstrip("/")
+        tls = _tls(configuration) if host.startswith("https:") else None
     except (ConfigException, OSError, ValueError) as error:
         raise SandboxError(
             f"the kubeconfig cannot be used: {' '.join(str(error).split())}",
             "check it with: kubectl cluster-info",
         ) from error
     return Connection(
-        configuration.host.rstrip("/"),
+        host,
         tls,
         configuration.tls_server_name,
         configuration.proxy,
@@ -83,13 +84,16 @@ async def connection(settings: KubernetesSettings) -> Connection:
 
 async def _load(configuration: "Configuration", settings: KubernetesSettings) -> str | None:
     """Fill `configuration`; the namespace that goes with it."""
-    from kubernetes_asyncio.config import load_incluster_config, load_kube_config
+    from kubernetes_asyncio.config import load_kube_config
+    from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
     from kubernetes_asyncio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
 
     named = str(settings.kubeconfig) if settings.kubeconfig is not None else KUBE_CONFIG_DEFAULT_LOCATION
     if not _any_file(named):
         if settings.kubeconfig is None and _any_file(str(SERVICE_ACCOUNT / "token")):
-            load_incluster_config(client_configuration=configuration)
+            InClusterConfigLoader(str(SERVICE_ACCOUNT / "token"), str(SERVICE_ACCOUNT / "ca.crt")).load_and_set(
+                configuration
+            )
             return (SERVICE_ACCOUNT / "namespace").read_text().strip()
         raise SandboxError(
             f"there is no kubeconfig ({named})", "copy the cluster's there, or name it as sandbox.kubernetes.kubeconfig"
