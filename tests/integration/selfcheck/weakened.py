@@ -1,0 +1,271 @@
+"""Each defence, replaced in the code by what a design without it does. Only tests can do that."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from lego_rl.gateway import server
+from lego_rl.rollout import trial
+from lego_rl.rollout.faults import FAULT_TABLE, Ended
+from lego_rl.sandbox import diff, environment, grading, image
+from lego_rl.sandbox.bpf import Return, assemble
+from lego_rl.sandbox.bubblewrap import box, launch, layout, rootfs
+from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
+from lego_rl.sandbox.codec import verdict_from_json, verdict_to_json
+from lego_rl.sandbox.diff import OverlaySnapshot
+from lego_rl.sandbox.environment import SealedEnvironment
+from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.ownership import Ownership
+from lego_rl.sandbox.seccomp import ALLOW
+from lego_rl.sandbox.transfer import TransferError
+from lego_rl.sandbox.verdict import Change, Patch
+from lego_rl.sandbox.verifier import VERDICT_FILE, FreshVerifier
+from lego_rl.selfcheck.attack import Defence
+
+type Weaken = Callable[[pytest.MonkeyPatch, Path], None]
+"""Is given the folder with the host's secrets."""
+
+
+@asynccontextmanager
+async def without(defence: Defence, folder: Path, scratch: Path) -> AsyncIterator[None]:
+    """The code without one defence; sandboxes that are left alive by that are closed in the end."""
+    left: list[BubblewrapSandbox] = []
+    with pytest.MonkeyPatch.context() as patch:
+        if defence is Defence.KILL:
+            _leave_alive(patch, left)
+        elif defence is Defence.UNTRACEABLE:
+            _let_trace(patch, scratch)
+        else:
+            WEAKENED[defence](patch, folder)
+        yield
+    for sandbox in left:
+        await sandbox.close()
+
+
+def _with_git(patch: pytest.MonkeyPatch, _: Path) -> None:
+    def copy(source: Path, target: Path) -> None:
+        if source.is_dir():
+            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+        else:
+            shutil.copy2(source, target)
+
+    patch.setattr(image, "_copy", copy)
+
+
+def _on_the_hosts_network(patch: pytest.MonkeyPatch, _: Path) -> None:
+    async def looks_sealed(*_: object) -> None:
+        return
+
+    patch.setattr(layout, "NAMESPACES", tuple(each for each in layout.NAMESPACES if each != "--unshare-net"))
+    patch.setattr(environment, "verify_seal", looks_sealed)
+
+
+def _for_any_session(patch: pytest.MonkeyPatch, _: Path) -> None:
+    @web.middleware
+    async def pass_on(request: web.Request, handler: Any) -> web.StreamResponse:
+        return await handler(request)
+
+    patch.setattr(server, "_own_session", lambda _: pass_on)
+
+
+def _agents_files_win(patch: pytest.MonkeyPatch, _: Path) -> None:
+    run = grading._apply_and_test
+
+    async def agents_first(box: Any, task: Any, workdir: str, changes: Sequence[Any], timeout: float) -> str:
+        kept = {record.path: record for record in reversed(changes)}
+        return await run(box, task, workdir, list(reversed(kept.values())), timeout)
+
+    patch.setattr(Ownership, "split", lambda _, patch: (patch.changes, ()))
+    patch.setattr(grading, "_apply_and_test", agents_first)
+
+
+def _nothing_dropped(patch: pytest.MonkeyPatch, _: Path) -> None:
+    patch.setattr(diff, "dropped_because", lambda _: None)
+
+
+class _Shared:
+    """An image whose grading sandbox is the one that the agent had."""
+
+    def __init__(self, sandbox: Any) -> None:
+        self.pristine, self.workdir = sandbox.image.pristine, sandbox.image.workdir
+        self._sandbox = sandbox
+
+    async def start(self, *_: object, **__: object) -> Any:
+        return self._sandbox
+
+
+class _Unchanged:
+    def diff(self, _: Path) -> Patch:
+        return Patch()
+
+
+async def _nothing(*_: object) -> None:
+    return
+
+
+async def _unchanged(*_: object) -> _Unchanged:
+    return _Unchanged()
+
+
+def _in_the_agents_sandbox(patch: pytest.MonkeyPatch, _: Path) -> None:
+    patch.setattr(SealedEnvironment, "kill", _nothing)
+    patch.setattr(SealedEnvironment, "snapshot", _unchanged)
+    patch.setattr(SealedEnvironment, "image", property(lambda self: _Shared(self.sandbox)))
+
+
+def _reward_from_a_file(patch: pytest.MonkeyPatch, _: Path) -> None:
+    kill, verify = SealedEnvironment.kill, FreshVerifier.verify
+
+    async def look_first(self: Any) -> None:
+        if not hasattr(self, "found"):
+            try:
+                self.found = (await self.sandbox.get("/logs/verifier/reward.txt"))[0].content
+            except TransferError:
+                self.found = b"0"
+        await kill(self)
+
+    async def believe(self: Any) -> Any:
+        result = await verify(self)
+        path = self.trial_paths.verifier_dir / VERDICT_FILE
+        verdict = replace(verdict_from_json(path.read_text()), reward=int(self.environment.found))
+        path.write_text(verdict_to_json(verdict))
+        return result
+
+    patch.setattr(SealedEnvironment, "kill", look_first)
+    patch.setattr(FreshVerifier, "verify", believe)
+
+
+def _leave_alive(patch: pytest.MonkeyPatch, left: list[BubblewrapSandbox]) -> None:
+    async def keep(self: Any, **_: object) -> None:
+        left.append(self.sandbox)
+
+    async def wait(self: Any) -> None:
+        await asyncio.sleep(2)
+
+    patch.setattr(SealedEnvironment, "kill", wait)
+    patch.setattr(SealedEnvironment, "stop", keep)
+    patch.setattr(BubblewrapSandbox, "_check_killed", lambda _: None)
+
+
+def _unlimited(patch: pytest.MonkeyPatch, _: Path) -> None:
+    ample = Limits(memory_mb=2048, processes=512, disk_mb=2048, scratch_mb=256)
+    patch.setattr(SealedEnvironment, "limits", property(lambda _: ample))
+
+
+def _large_files(patch: pytest.MonkeyPatch, _: Path) -> None:
+    patch.setattr(diff, "MAX_FILE_BYTES", 1 << 30)
+
+
+def _every_call(patch: pytest.MonkeyPatch, _: Path) -> None:
+    def descriptor() -> int:
+        made = os.memfd_create("rules")
+        os.write(made, assemble([Return(ALLOW)]))
+        os.lseek(made, 0, os.SEEK_SET)
+        return made
+
+    patch.setattr(launch, "filter_descriptor", descriptor)
+
+
+def _let_trace(patch: pytest.MonkeyPatch, scratch: Path) -> None:
+    text = layout.INSIDE.read_text()
+    assert text.count("    close_to_tracers()\n") == 1
+    program = scratch / "inside.py"
+    program.write_text(text.replace("    close_to_tracers()\n", ""))
+    program.chmod(0o644)
+    patch.setattr(layout, "INSIDE", program)
+
+
+def _host_folder_mounted(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    plan = layout.plan
+
+    def more(image: Any, toolchain: Any, mounts: Sequence[Mount], *rest: Any) -> Any:
+        return plan(image, toolchain, [*mounts, Mount(folder, str(folder))], *rest)
+
+    patch.setattr(box, "plan", more)
+
+
+def _hosts_environment(patch: pytest.MonkeyPatch, _: Path) -> None:
+    own = BubblewrapSandbox.environment
+    assert isinstance(own, property)
+    patch.setattr(BubblewrapSandbox, "environment", property(lambda self: {**os.environ, **own.fget(self)}))
+
+
+def _hosts_proc(patch: pytest.MonkeyPatch, _: Path) -> None:
+    mounts = rootfs.kernel_mounts
+
+    def shared() -> list[str]:
+        return ["--ro-bind", "/proc", *mounts()[1:]]
+
+    patch.setattr(rootfs, "kernel_mounts", shared)
+
+
+def _uncovered(patch: pytest.MonkeyPatch, _: Path) -> None:
+    patch.setattr(rootfs, "HIDDEN_IN_PROC", ())
+
+
+def _shared_memory(patch: pytest.MonkeyPatch, _: Path) -> None:
+    patch.setattr(layout, "NAMESPACES", tuple(each for each in layout.NAMESPACES if each != "--unshare-ipc"))
+
+
+def _after_diff(patch: pytest.MonkeyPatch, then: Callable[[OverlaySnapshot, Patch], Patch]) -> None:
+    compare = OverlaySnapshot.diff
+    patch.setattr(OverlaySnapshot, "diff", lambda self, pristine: then(self, compare(self, pristine)))
+
+
+def _links_followed(patch: pytest.MonkeyPatch, _: Path) -> None:
+    def follow(snapshot: OverlaySnapshot, change: Change) -> Change:
+        path = snapshot.upper / change.path
+        return replace(change, kind="file", content=path.read_bytes()) if path.is_symlink() and path.is_file() else change
+
+    _after_diff(patch, lambda snapshot, made: Patch(tuple(follow(snapshot, each) for each in made.changes), made.dropped))
+
+
+def _git_asked(patch: pytest.MonkeyPatch, _: Path) -> None:
+    def ask(snapshot: OverlaySnapshot, made: Patch) -> Patch:
+        subprocess.run(
+            ["git", "-c", "safe.directory=*", "-C", snapshot.upper, "status"], check=True, capture_output=True
+        )
+        return made
+
+    _after_diff(patch, ask)
+
+
+def _any_crash_masks(patch: pytest.MonkeyPatch, _: Path) -> None:
+    classify = trial.classify
+
+    def naive(host: Any, conduct: Any) -> Any:
+        return classify(host, conduct) if conduct.exit_code == 0 else FAULT_TABLE[Ended.SANDBOX_START]
+
+    patch.setattr(trial, "classify", naive)
+
+
+WEAKENED: Mapping[Defence, Weaken] = {
+    Defence.HISTORY: _with_git,
+    Defence.NETWORK_NAMESPACE: _on_the_hosts_network,
+    Defence.OWN_SESSION: _for_any_session,
+    Defence.OWNERSHIP: _agents_files_win,
+    Defence.DROPPED: _nothing_dropped,
+    Defence.FRESH_SANDBOX: _in_the_agents_sandbox,
+    Defence.VERDICT: _reward_from_a_file,
+    Defence.LIMITS: _unlimited,
+    Defence.PATCH_BOUND: _large_files,
+    Defence.SYSTEM_CALLS: _every_call,
+    Defence.MOUNTS: _host_folder_mounted,
+    Defence.ENVIRONMENT: _hosts_environment,
+    Defence.OWN_PROC: _hosts_proc,
+    Defence.COVERED_PROC: _uncovered,
+    Defence.IPC_NAMESPACE: _shared_memory,
+    Defence.LINKS: _links_followed,
+    Defence.NO_GIT: _git_asked,
+    Defence.ATTRIBUTION: _any_crash_masks,
+}
