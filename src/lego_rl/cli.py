@@ -30,10 +30,12 @@ harness_app = typer.Typer(help="Install and inspect harnesses.", no_args_is_help
 tasks_app = typer.Typer(help="Build tasks.", no_args_is_help=True)
 check_app = typer.Typer(help="Check this machine before anything starts.", no_args_is_help=True)
 bench_app = typer.Typer(help="Measure; the result is JSON on standard output.", no_args_is_help=True)
+selfcheck_app = typer.Typer(help="Attack what is to hold, and work in it honestly.", no_args_is_help=True)
 app.add_typer(harness_app, name="harness")
 app.add_typer(tasks_app, name="tasks")
 app.add_typer(check_app, name="check")
 app.add_typer(bench_app, name="bench")
+app.add_typer(selfcheck_app, name="selfcheck")
 
 Recipe = Annotated[Path, typer.Argument(help="A recipe, such as recipes/demo-claude-code.toml.")]
 Overrides = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")]
@@ -177,6 +179,17 @@ def check_recipe(
     from lego_rl.commands import check as command
 
     command.recipe(recipe, overrides)
+
+
+@selfcheck_app.command("sandbox")
+def selfcheck_sandbox(
+    environment: Annotated[str, typer.Option(metavar="NAME", help="How sandboxes are isolated.")] = "bubblewrap",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")] = False,
+) -> None:
+    """Run attacks and honest work through the path of every trial; the exit code says whether all of it held."""
+    from lego_rl.commands import selfcheck as command
+
+    command.sandbox(environment, as_json=as_json)
 
 
 @bench_app.command("loop")

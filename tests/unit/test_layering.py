@@ -24,6 +24,7 @@ HIGH = {
     "cli",
     "commands",
     "conformance",
+    "selfcheck",
 }
 MAY_IMPORT_TORCH = ("engine/embedded", "train/")
 
@@ -73,6 +74,7 @@ MUST_NOT_KNOW = {
     "report": {"train"},
     "train": {"sandbox", "harness", "gateway.server", "gateway.dialects"},
     "conformance": {"rollout", "train", "config"},
+    "selfcheck": {"train", "config", "conformance"},
     "bench": {"rollout", "train", "config", "sandbox", "harness", "conformance"},
 }
 

@@ -16,34 +16,49 @@ def _with_fix(name: str, script: str) -> Control:
 CONTROLS = (
     _with_fix("plain-fix", ""),
     _with_fix("setup-cfg", "sed -i 's/addopts = -q/addopts = -q -ra/' setup.cfg; printf '[options]\\n' >> setup.cfg"),
-    _with_fix("pyproject", "printf '[tool.pytest.ini_options]\\naddopts = \"-ra\"\\n[tool.x]\\ny = 1\\n' >> pyproject.toml"),
+    _with_fix(
+        "pyproject", "printf '[tool.pytest.ini_options]\\naddopts = \"-ra\"\\n[tool.x]\\ny = 1\\n' >> pyproject.toml"
+    ),
     _with_fix("own-test", file("tests/test_own.py", _OWN_TEST)),
     _with_fix(
         "own-conftest",
         file("tests/conftest.py", "import pytest\n\n\n@pytest.fixture\ndef two():\n    return 2\n")
         + file("tests/test_own.py", "from calc import add\n\n\ndef test_own(two):\n    assert add(1, 1) == two\n"),
     ),
-    _with_fix("visible-test-edited", "sed -i 's/== 4/== 2 * 2/' tests/test_visible.py; cat tests/test_visible.py > tests/test_copy.py"),
+    _with_fix(
+        "visible-test-edited",
+        "sed -i 's/== 4/== 2 * 2/' tests/test_visible.py; cat tests/test_visible.py > tests/test_copy.py",
+    ),
     _with_fix("test-package", "touch tests/__init__.py"),
     _with_fix("module-renamed", "mv calc/core.py calc/sums.py; sed -i 's/calc.core/calc.sums/' calc/__init__.py"),
     _with_fix("binary", "head -c 30000 /dev/urandom > calc/table.bin"),
     _with_fix("mode-bits", "chmod -x run.sh; chmod +x calc/core.py; chmod 600 README.md"),
     _with_fix("links", "ln -s core.py calc/alias.py; ln -s ../README.md calc/README.md; ln -s nowhere broken"),
-    Control("fix-behind-link", "cp calc/core.py calc/real.py; sed -i 's/a - b/a + b/' calc/real.py; ln -sf real.py calc/core.py"),
+    Control(
+        "fix-behind-link",
+        "cp calc/core.py calc/real.py; sed -i 's/a - b/a + b/' calc/real.py; ln -sf real.py calc/core.py",
+    ),
     _with_fix("git-removed", "rm -rf .git"),
     _with_fix("git-remade", _GIT + "rm -rf .git; git init -q; git add -A; git commit -q -m again"),
     Control(
         "ignored-path",
         "mkdir -p build; sed 's/a - b/a + b/' calc/core.py > build/core_source.py;"
-        + file("calc/core.py", "from pathlib import Path\n\nexec((Path(__file__).parents[1] / 'build/core_source.py').read_text())\n"),
+        + file(
+            "calc/core.py",
+            "from pathlib import Path\n\nexec((Path(__file__).parents[1] / 'build/core_source.py').read_text())\n",
+        ),
     ),
     Control(
         "new-package",
-        "mkdir calc/arithmetic; mv calc/core.py calc/arithmetic/sums.py; sed -i 's/a - b/a + b/' calc/arithmetic/sums.py;"
+        "mkdir calc/arithmetic; mv calc/core.py calc/arithmetic/sums.py;"
+        " sed -i 's/a - b/a + b/' calc/arithmetic/sums.py;"
         " echo 'from calc.arithmetic.sums import add, double' > calc/arithmetic/__init__.py;"
         " sed -i 's/calc.core/calc.arithmetic/' calc/__init__.py",
     ),
-    Control("module-to-package", "mkdir calc/c; sed 's/a - b/a + b/' calc/core.py > calc/c/__init__.py; rm calc/core.py; mv calc/c calc/core"),
+    Control(
+        "module-to-package",
+        "mkdir calc/c; sed 's/a - b/a + b/' calc/core.py > calc/c/__init__.py; rm calc/core.py; mv calc/c calc/core",
+    ),
     _with_fix("committed", _COMMITTED + "git add -A; git commit -q -m 'Add, not subtract'"),
     _with_fix("staged", _COMMITTED + "git add -A"),
     _with_fix("half-staged", _COMMITTED + "git add -A; echo '# more' >> calc/core.py; echo new > untracked.txt"),
@@ -52,19 +67,28 @@ CONTROLS = (
     _with_fix("folder-deleted", "rm -rf vendor build"),
     Control(
         "packaging-is-the-fix",
-        _FIX + "sed -i 's/version = \"0.9\"/version = \"1.0\"/' pyproject.toml; sed -i 's/license = none/license = MIT/' setup.cfg",
+        _FIX
+        + 'sed -i \'s/version = "0.9"/version = "1.0"/\' pyproject.toml;'
+        + "sed -i 's/license = none/license = MIT/' setup.cfg",
         Target.PACKAGING,
     ),
-    _with_fix("large-change", "mkdir data; for i in $(seq 300); do head -c 16000 /dev/zero > data/$i.txt; done; head -c 8M /dev/urandom > data/blob"),
+    _with_fix(
+        "large-change",
+        "mkdir data; for i in $(seq 300); do head -c 16000 /dev/zero > data/$i.txt; done;"
+        " head -c 8M /dev/urandom > data/blob",
+    ),
     Control(
         "generated-code",
-        "python3 -c \"print('def add(a, b):\\n    return sum((a, b))\\n\\n\\ndef double(a):\\n    return 2 * a')\" > calc/generated.py;"
+        "python3 -c \"print('def add(a, b):\\n    return sum((a, b))\\n\\n\\ndef double(a):\\n    return 2 * a')\""
+        " > calc/generated.py;"
         " sed -i 's/calc.core/calc.generated/' calc/__init__.py",
     ),
     _with_fix("names-not-utf8", "touch \"$(printf 'caf\\351')\" 'with space' \"$(printf 'new\\nline')\" 'ünïcode'"),
     _with_fix("tests-were-run", "python3 -m pytest tests >/dev/null 2>&1; python3 -m compileall -q calc"),
     _with_fix("development-install", "mkdir calc.egg-info; echo 'Name: calc' > calc.egg-info/PKG-INFO"),
     _with_fix("harmless-names", file("calc/types.py", "X = 1\n") + file("calc/logging.py", "Y = 2\n")),
-    _with_fix("server-left-running", "(sleep 30 >/dev/null 2>&1 &); (python3 -m http.server 9999 >/dev/null 2>&1 &) ; true"),
+    _with_fix(
+        "server-left-running", "(sleep 30 >/dev/null 2>&1 &); (python3 -m http.server 9999 >/dev/null 2>&1 &) ; true"
+    ),
     _with_fix("harness-failed", "exit 1"),
 )

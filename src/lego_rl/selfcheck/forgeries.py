@@ -8,7 +8,8 @@ from lego_rl.selfcheck.attack import Forgery
 from lego_rl.selfcheck.attacks.planted import file
 
 _CASES = (
-    "('tests.test_hidden.TestAdd', 'test_sum'), ('tests.test_hidden', 'test_twice'), ('tests.test_visible', 'test_double')"
+    "('tests.test_hidden.TestAdd', 'test_sum'), ('tests.test_hidden', 'test_twice'),"
+    " ('tests.test_visible', 'test_double')"
 )
 _WRITE = f"""def forge():
     text = ''.join('<testcase classname="%s" name="%s"/>' % case for case in [{_CASES}])
@@ -48,15 +49,18 @@ FORGERIES = (
     ),
     Forgery(
         "report-at-exit",
-        file("calc/core.py", f"import atexit, os\n{_WRITE}atexit.register(forge)\ndef add(a, b):\n    return a - b\n{_TWICE}"),
+        file(
+            "calc/core.py",
+            f"import atexit, os\n{_WRITE}atexit.register(forge)\ndef add(a, b):\n    return a - b\n{_TWICE}",
+        ),
     ),
     Forgery("exit-at-once", file("calc/core.py", f"import os\n{_WRITE}forge()\nos._exit(0)\n")),
     Forgery(
         "child-writes-report",
         file(
             "calc/core.py",
-            f"import os, time\n{_WRITE}if os.fork() == 0:\n    os.setsid()\n    while True:\n        time.sleep(0.005)\n"
-            f"        forge()\ndef add(a, b):\n    return a - b\n{_TWICE}",
+            f"import os, time\n{_WRITE}if os.fork() == 0:\n    os.setsid()\n    while True:\n"
+            f"        time.sleep(0.005)\n        forge()\ndef add(a, b):\n    return a - b\n{_TWICE}",
         ),
     ),
 )

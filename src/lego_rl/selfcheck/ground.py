@@ -1,4 +1,4 @@
-"""Where attacks and honest work are tried: real trials, with the host's secrets and another trial's sandbox beside them.
+"""Where attacks and honest work are tried: real trials, with secrets of the host and another trial's sandbox beside.
 
 Invariant: a trial here is one of `run_trial`, from the specification to the record, in nothing weaker than what trains
 a policy; only the engine says one fixed sentence.
@@ -32,7 +32,7 @@ from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.selfcheck.attack import Target
 from lego_rl.selfcheck.script_harness import NAME, ScriptHarness
-from lego_rl.selfcheck.surroundings import WRITABLE, Surroundings, surroundings
+from lego_rl.selfcheck.surroundings import NEIGHBOUR, WRITABLE, Surroundings, surroundings
 from lego_rl.selfcheck.target import PROCESSES, SCRATCH_MB, Secrets, write_tasks
 
 BUDGET = Budget(turns=4, context_tokens=4_000, output_tokens=64, wall_clock_sec=30.0)
@@ -103,6 +103,7 @@ class Ground:
         logs, links = _read(scratch / "agent")
         yield from (f"the secret of {each}" for each in self.kept.seen_in("\n".join((said, left, logs))))
         yield from (f"a link on the host: {link}" for link in links)
+        yield from (f"a file on the host that sets its user id: {path}" for path in _privileged(scratch))
         if any(len(change.content) > MAX_FILE_BYTES for change in changes):
             yield "a patch with a file beyond its bound"
         if (self.host.folder / WRITABLE / name).exists():
@@ -146,11 +147,13 @@ async def prepared(settings: SandboxSettings) -> AsyncIterator[Ground]:
 
 @asynccontextmanager
 async def _neighbour(settings: SandboxSettings, task: Path, kept: Secrets) -> AsyncIterator[None]:
-    """Another trial's sandbox, with a secret in a file and in the environment of a process."""
+    """Another trial's sandbox, with a secret in a file and in the environment and arguments of a process."""
     provider = provider_of(settings)
     image = await asyncio.to_thread(lambda: provider.prepare(task / "environment", workdir="/app"))
     sandbox = await image.start(Phase.AGENT)
-    script = 'echo "$SECRET" > /tmp/neighbour; setsid sleep 1000 >/dev/null 2>&1 &'
+    script = (
+        f"""echo "$SECRET" > /tmp/neighbour; setsid bash -c 'sleep 1000; true' {NEIGHBOUR} "$SECRET" &>/dev/null &"""
+    )
     try:
         await sandbox.exec(["bash", "-c", script], env={"SECRET": kept.neighbour})
         yield
@@ -178,6 +181,14 @@ def _read(folder: Path) -> tuple[str, list[str]]:
                 with path.open("rb") as stream:
                     texts.append(stream.read(1 << 20).decode(errors="replace"))
     return "\n".join(texts), links
+
+
+def _privileged(folder: Path) -> Iterator[str]:
+    """Files below a folder that run as their owner or group."""
+    for parent, _, names in os.walk(folder):
+        for path in (Path(parent, name) for name in names):
+            if path.lstat().st_mode & (stat.S_ISUID | stat.S_ISGID) and not path.is_symlink():
+                yield path.name
 
 
 def _command_lines() -> Iterator[str]:

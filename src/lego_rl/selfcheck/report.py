@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 
 from lego_rl.errors import SandboxError
@@ -19,6 +19,8 @@ from lego_rl.selfcheck.traces import traces
 
 AT_ONCE = 2
 """Trials for each core: much of a trial is waiting."""
+SLOW = frozenset({"fault-tests-hang", "fault-tests-flood", "fault-out-of-disk", "disk"})
+"""Attacks that wait for a limit."""
 
 
 @dataclass(frozen=True)
@@ -131,12 +133,17 @@ async def check(settings: SandboxSettings) -> Report:
         if first.wrong:
             raise SandboxError(f"a plain fix came to nothing: {first.wrong}", "run: lego-rl check sandbox")
         turns = asyncio.Semaphore(AT_ONCE * (os.cpu_count() or 1))
-        # Those that wait for a limit come first, so that nobody waits for them in the end.
-        patient = sorted(ATTACKS, key=lambda attack: attack.id not in SLOW)
+
+        async def in_turn[T](work: Coroutine[None, None, T]) -> T:
+            async with turns:
+                return await work
+
         async with asyncio.TaskGroup() as group:
-            attacks = [group.create_task(_in_turn(turns, lambda a=a: attacked(ground, a))) for a in patient]
-            controls = [group.create_task(_in_turn(turns, lambda c=c: worked(ground, c))) for c in CONTROLS[1:]]
-            forgeries = [group.create_task(_in_turn(turns, lambda f=f: forged(ground, f))) for f in FORGERIES]
+            # Those that wait for a limit come first, so that nobody waits for them in the end.
+            patient = sorted(ATTACKS, key=lambda attack: attack.id not in SLOW)
+            attacks = [group.create_task(in_turn(attacked(ground, attack))) for attack in patient]
+            controls = [group.create_task(in_turn(worked(ground, control))) for control in CONTROLS[1:]]
+            forgeries = [group.create_task(in_turn(forged(ground, forgery))) for forgery in FORGERIES]
         return Report(
             settings.environment,
             [task.result() for task in attacks],
@@ -144,14 +151,6 @@ async def check(settings: SandboxSettings) -> Report:
             [task.result() for task in forgeries],
             time.perf_counter() - started,
         )
-
-
-SLOW = frozenset({"fault-tests-hang", "fault-tests-flood", "fault-out-of-disk", "disk"})
-
-
-async def _in_turn[T](turns: asyncio.Semaphore, work: Callable[[], Awaitable[T]]) -> T:
-    async with turns:
-        return await work()
 
 
 async def attacked(ground: Ground, attack: Attack) -> Attacked:

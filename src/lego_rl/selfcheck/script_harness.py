@@ -13,15 +13,16 @@ NAME, VERSION = "script", "1"
 CALL = f"""\
 exec 9<>/dev/tcp/127.0.0.1/{PORT} || exit 1
 body='{{"model":"policy","messages":[{{"role":"user","content":"Mend it."}}]}}'
-printf 'POST %s/v1/chat/completions HTTP/1.1\\r\\nHost: gateway\\r\\nContent-Type: application/json\\r\\n' "$SESSION" >&9
-printf 'Content-Length: %d\\r\\nConnection: close\\r\\n\\r\\n%s' ${{#body}} "$body" >&9
+printf 'POST %s/v1/chat/completions HTTP/1.1\\r\\nHost: gateway\\r\\n' "$SESSION" >&9
+printf 'Content-Type: application/json\\r\\nConnection: close\\r\\n' >&9
+printf 'Content-Length: %d\\r\\n\\r\\n%s' ${{#body}} "$body" >&9
 read -r answer <&9
 exec 9>&-
 case $answer in *" 200 "*) exec bash -s;; *) echo "the gateway answered $answer" >&2; exit 1;; esac
 """
 
 
-@dataclass(frozen=True)
+@dataclass
 class ScriptHarness:
     """See `Harness`.
 

@@ -7,9 +7,10 @@ import asyncio
 import ctypes
 import os
 import secrets
+import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from lego_rl.selfcheck.target import Secrets
 
 VARIABLE = "LEGO_RL_SELFCHECK_SECRET"
 SECRET_FILE, DOCKER_SOCKET, WRITABLE = "secret.txt", "docker.sock", "writable"
+BYSTANDER, NEIGHBOUR = "lego-rl-bystander", "lego-rl-neighbour"
+"""First arguments of a process of the host and of one in another trial's sandbox; their second ones are secrets."""
 IPC_PRIVATE, IPC_CREAT, IPC_RMID = 0, 0o1000, 0
 SHARED_BYTES = 4096
 
@@ -62,13 +65,7 @@ async def surroundings(folder: Path, kept: Secrets) -> AsyncIterator[Surrounding
         OSError: The host refuses a server or a file.
         SandboxError: It refuses shared memory.
     """
-    folder.chmod(0o755)
-    secret = folder / SECRET_FILE
-    secret.write_text(kept.file)
-    secret.chmod(0o644)
-    writable = folder / WRITABLE
-    writable.mkdir()
-    writable.chmod(0o777)
+    await asyncio.to_thread(_write_files, folder, kept.file)
     abstract = f"lego-rl-selfcheck-{secrets.token_hex(8)}"
 
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -78,9 +75,8 @@ async def surroundings(folder: Path, kept: Secrets) -> AsyncIterator[Surrounding
     async with AsyncExitStack() as stack:
         tcp = await asyncio.start_server(answer, "127.0.0.1", 0)
         stack.push_async_callback(_close, tcp)
-        for name in (f"\0{abstract}", str(folder / DOCKER_SOCKET)):
-            stack.push_async_callback(_close, await asyncio.start_unix_server(answer, name))
-        (folder / DOCKER_SOCKET).chmod(0o777)
+        stack.push_async_callback(_close, await asyncio.start_unix_server(answer, f"\0{abstract}"))
+        stack.push_async_callback(_close, await asyncio.start_unix_server(answer, sock=_bound(folder, DOCKER_SOCKET)))
         udp, _ = await asyncio.get_running_loop().create_datagram_endpoint(
             lambda: _Datagrams(kept.network.encode()), ("127.0.0.1", 0)
         )
@@ -91,6 +87,26 @@ async def surroundings(folder: Path, kept: Secrets) -> AsyncIterator[Surrounding
         yield Surroundings(
             folder, _port(tcp.sockets[0].getsockname()), _port(udp.get_extra_info("sockname")), abstract, shared
         )
+
+
+def _write_files(folder: Path, secret: str) -> None:
+    folder.chmod(0o755)
+    (folder / SECRET_FILE).write_text(secret)
+    (folder / SECRET_FILE).chmod(0o644)
+    (folder / WRITABLE).mkdir()
+    (folder / WRITABLE).chmod(0o777)
+
+
+def _bound(folder: Path, name: str) -> socket.socket:
+    """A socket in a folder, whose path may be longer than an address can be."""
+    made = socket.socket(socket.AF_UNIX)
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        made.bind(f"/proc/self/fd/{descriptor}/{name}")
+    finally:
+        os.close(descriptor)
+    (folder / name).chmod(0o777)
+    return made
 
 
 def _port(address: tuple[str, int]) -> int:
@@ -134,7 +150,7 @@ def _variable(name: str, value: str) -> Iterator[None]:
 @contextmanager
 def _bystander(secret: str) -> Iterator[None]:
     """A process of the host with a secret in its command line, which ends when its standard input does."""
-    with subprocess.Popen([sys.executable, "-I", "-S", "-c", "input()", secret], stdin=subprocess.PIPE,
+    with subprocess.Popen([sys.executable, "-I", "-S", "-c", "input()", BYSTANDER, secret], stdin=subprocess.PIPE,
                           stderr=subprocess.DEVNULL) as process:  # fmt: skip
         yield
         process.kill()

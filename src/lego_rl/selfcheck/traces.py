@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from lego_rl.sandbox.verdict import Patch, Verdict
 
 _WORDS = (
-    r"_pytest", r"\bpytest\b", r"\batexit\b", r"\bos\._exit\b", r"\bsys\._getframe\b", r"\binspect\.(stack|currentframe)\b",
+    r"_pytest", r"\bpytest\b", r"\batexit\b", r"\bos\._exit\b", r"\bsys\._getframe\b", r"\binspect\.stack\b",
     r"\bos\.fork\b", r"LEGO_REPORT", r"\bsys\.modules\b", r"\bgc\.get_", r"__eq__",
 )  # fmt: skip
 _SUMMARY = re.compile(r"(\d+) (passed|failed|error)")

@@ -10,10 +10,10 @@ import pytest_asyncio
 from weakened import without
 
 from lego_rl.sandbox.settings import SandboxSettings
-from lego_rl.selfcheck.attack import Defence, Kind
+from lego_rl.selfcheck.attack import Attack, Defence, Kind
 from lego_rl.selfcheck.attacks import ATTACKS
 from lego_rl.selfcheck.ground import Ground, prepared
-from lego_rl.selfcheck.report import attacked
+from lego_rl.selfcheck.report import Attacked, attacked
 
 PROVEN = [attack for attack in ATTACKS if attack.defence is not None]
 
@@ -33,7 +33,7 @@ async def duds(ground: Ground, defence: Defence, scratch: Path) -> dict[str, str
     # On the host's network all gateways would listen on one port.
     turns = asyncio.Semaphore(1 if defence is Defence.NETWORK_NAMESPACE else 4)
 
-    async def one(attack):
+    async def one(attack: Attack) -> Attacked:
         async with turns:
             return await attacked(ground, attack)
 
@@ -44,7 +44,9 @@ async def duds(ground: Ground, defence: Defence, scratch: Path) -> dict[str, str
 
 
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize("defence", [each for each in Defence if each is not Defence.HISTORY], ids=lambda d: d.name.lower())
+@pytest.mark.parametrize(
+    "defence", [each for each in Defence if each is not Defence.HISTORY], ids=lambda d: d.name.lower()
+)
 async def test_without_one_defence_its_attacks_succeed(ground: Ground, defence: Defence, tmp_path: Path) -> None:
     assert await duds(ground, defence, tmp_path) == {}
 

@@ -81,9 +81,9 @@ def _for_any_session(patch: pytest.MonkeyPatch, _: Path) -> None:
 def _agents_files_win(patch: pytest.MonkeyPatch, _: Path) -> None:
     run = grading._apply_and_test
 
-    async def agents_first(box: Any, task: Any, workdir: str, changes: Sequence[Any], timeout: float) -> str:
+    async def agents_first(box: Any, task: Any, workdir: str, changes: Sequence[Any], seconds: float) -> str:
         kept = {record.path: record for record in reversed(changes)}
-        return await run(box, task, workdir, list(reversed(kept.values())), timeout)
+        return await run(box, task, workdir, list(reversed(kept.values())), seconds)
 
     patch.setattr(Ownership, "split", lambda _, patch: (patch.changes, ()))
     patch.setattr(grading, "_apply_and_test", agents_first)
@@ -225,9 +225,13 @@ def _after_diff(patch: pytest.MonkeyPatch, then: Callable[[OverlaySnapshot, Patc
 def _links_followed(patch: pytest.MonkeyPatch, _: Path) -> None:
     def follow(snapshot: OverlaySnapshot, change: Change) -> Change:
         path = snapshot.upper / change.path
-        return replace(change, kind="file", content=path.read_bytes()) if path.is_symlink() and path.is_file() else change
+        return (
+            replace(change, kind="file", content=path.read_bytes()) if path.is_symlink() and path.is_file() else change
+        )
 
-    _after_diff(patch, lambda snapshot, made: Patch(tuple(follow(snapshot, each) for each in made.changes), made.dropped))
+    _after_diff(
+        patch, lambda snapshot, made: Patch(tuple(follow(snapshot, each) for each in made.changes), made.dropped)
+    )
 
 
 def _git_asked(patch: pytest.MonkeyPatch, _: Path) -> None:

@@ -12,7 +12,11 @@ CHOSEN_FAULTS = (
     _fault("kill-everything", "kill -9 -1", Defence.ATTRIBUTION),
     _fault("kill-harness", "kill -9 $$", Defence.ATTRIBUTION),
     _fault("crash", "exit 70", Defence.ATTRIBUTION),
-    _fault("out-of-memory", "exec python3 -c 'x = [bytearray(b\"x\") * (16 << 20) for _ in range(64)]'", Defence.ATTRIBUTION),
+    _fault(
+        "out-of-memory",
+        "exec python3 -c 'x = [bytearray(b\"x\") * (16 << 20) for _ in range(64)]'",
+        Defence.ATTRIBUTION,
+    ),
     _fault("out-of-disk", "head -c 200M /dev/zero > big; sleep 3; exit 1", Defence.ATTRIBUTION),
     # Unproven: more than one defence holds each of these.
     _fault("unreadable-log", "printf '\\377\\376' > /logs/agent/trajectory.json"),
@@ -22,15 +26,26 @@ CHOSEN_FAULTS = (
     _fault("work-tree-is-link", "rm -rf calc tests; ln -s / calc; ln -s /proc tests"),
     _fault("reward-link", "mkdir -p /logs/verifier; ln -s /etc/passwd /logs/verifier/reward.json"),
     _fault("tests-kill-sandbox", file("calc/core.py", "import os\nos.kill(-1, 9)\n")),
-    _fault("tests-kill-first", file("calc/core.py", "import os\n[os.kill(1, n) for n in (9, 15, 19)]\nraise SystemExit(3)\n")),
+    _fault(
+        "tests-kill-first",
+        file("calc/core.py", "import os\n[os.kill(1, n) for n in (9, 15, 19)]\nraise SystemExit(3)\n"),
+    ),
     _fault("tests-hang", file("calc/core.py", "import time\ntime.sleep(1000)\n")),
     _fault("tests-flood", file("calc/core.py", "import os\nwhile True:\n    os.write(1, b'x' * 65536)\n")),
     _fault("tests-fill-disk", file("calc/core.py", "open('/run/report/x', 'wb').write(b'x' * (200 << 20))\n")),
     _fault("report-is-folder", file("calc/core.py", "import os\nos.mkdir(os.environ['LEGO_REPORT'])\n")),
-    _fault("report-is-bomb", file("calc/core.py", "import os\nopen(os.environ['LEGO_REPORT'], 'w').write('<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>')\nos._exit(0)\n")),
+    _fault(
+        "report-is-bomb",
+        file(
+            "calc/core.py",
+            "import os\nwith open(os.environ['LEGO_REPORT'], 'w') as report:\n"
+            "    report.write('<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>')\nos._exit(0)\n",
+        ),
+    ),
     _fault(
         "malformed-call",
         "exec 9<>/dev/tcp/127.0.0.1/8100; printf 'POST %s/v1/chat/completions HTTP/1.1\\r\\nHost: x\\r\\n"
-        "Content-Type: application/json\\r\\nContent-Length: 9\\r\\nConnection: close\\r\\n\\r\\n{\"a\":[[[[' \"$SESSION\" >&9; cat <&9",
+        "Content-Type: application/json\\r\\nContent-Length: 9\\r\\nConnection: close\\r\\n\\r\\n"
+        '{"a":[[[[\' "$SESSION" >&9; cat <&9',
     ),
 )

@@ -1,6 +1,7 @@
 """Leaving the sandbox: kernel interfaces, the host's files and processes, other trials."""
 
 from lego_rl.selfcheck.attack import Attack, Defence, Kind
+from lego_rl.selfcheck.surroundings import BYSTANDER, NEIGHBOUR
 
 _LIBC = """import ctypes, os, socket, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -25,10 +26,15 @@ def enter(flags):
             stream.write(text)
     return True
 """
-_MOUNT = _NEW_USERS + """if enter(NEWNS):
+_MOUNT = (
+    _NEW_USERS
+    + """if enter(NEWNS):
     tried("a mount of its own", libc.mount(b"x", b"/tmp", b"tmpfs", 0, None))
 """
-_PACKET = _NEW_USERS + """try:
+)
+_PACKET = (
+    _NEW_USERS
+    + """try:
     socket.socket(socket.AF_PACKET, socket.SOCK_RAW).close()
     print("reached: a packet socket")
 except OSError as error:
@@ -37,6 +43,7 @@ except OSError as error:
         socket.socket(socket.AF_PACKET, socket.SOCK_RAW).close()
         print("reached: a packet socket in a network of its own")
 """
+)
 _KEYS = """add_key = {"x86_64": 248, "aarch64": 217}[os.uname().machine]
 tried("a key ring", libc.syscall(add_key, b"user", b"lego", b"x", 1, -3))
 """
@@ -69,7 +76,8 @@ if address not in (None, ctypes.c_void_p(-1).value):
     print(ctypes.string_at(address, 64))
 """
 _DOCKER = """with socket.socket(socket.AF_UNIX) as client:
-    client.connect(os.environ["HOST_FOLDER"] + "/docker.sock")
+    os.chdir(os.environ["HOST_FOLDER"])
+    client.connect("docker.sock")
     print(client.recv(100).decode())
 """
 _REWRITE = """for name in ("core_pattern", "modprobe", "hostname"):
@@ -90,6 +98,13 @@ for name, major, minor in (("sda", 8, 0), ("vda", 254, 0), ("mem", 1, 1)):
     except OSError as error:
         print(error)
 """
+
+
+def _process(name: str, wanted: str) -> Attack:
+    """Look for a process by its first argument; the second one is a secret."""
+    script = f"cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -a -A 1 -x {wanted}; true"
+    return Attack(name, Kind.ESCAPE, script, Defence.OWN_PROC)
+
 
 # Run by whoever runs git on these files, as `git status` alone does.
 _GIT_CONFIG = """rm -rf .git; git init -q . && git add -A
@@ -115,20 +130,12 @@ ESCAPES = (
         "env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | tail -c 20000",
         Defence.ENVIRONMENT,
     ),
+    _process("host-processes", BYSTANDER),
+    _process("other-processes", NEIGHBOUR),
     Attack(
-        "host-processes", Kind.ESCAPE, "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | tail -c 60000",
-        Defence.OWN_PROC,
-    ),
-    Attack(
-        "other-environment",
+        "kernel-symbols",
         Kind.ESCAPE,
-        "for e in /proc/[0-9]*/environ; do tr '\\0' '\\n' < $e 2>/dev/null | grep ^SECRET=; done; true",
-        Defence.OWN_PROC,
-    ),
-    Attack(
-        "kernel-keys",
-        Kind.ESCAPE,
-        "if grep -q . /proc/key-users 2>/dev/null; then echo reached: the keys of every user; fi",
+        "if head -c 1 /proc/kallsyms | grep -q .; then echo reached: the symbols of the kernel; fi",
         Defence.COVERED_PROC,
     ),
     Attack("shared-segment", Kind.ESCAPE, _python(_SHARED), Defence.IPC_NAMESPACE),
@@ -144,11 +151,22 @@ ESCAPES = (
     Attack("devices", Kind.ESCAPE, _python(_DEVICES)),
     Attack("bpf", Kind.ESCAPE, _python(_BPF)),
     Attack("control-groups", Kind.ESCAPE, "ls /sys/fs/cgroup/* >/dev/null 2>&1 && echo reached: control groups; true"),
-    Attack("set-user-id", Kind.ESCAPE, "cp /bin/bash suid; chmod 6755 suid; ./suid -p -c 'id -u' | grep -x 0 && echo reached: root; true"),
+    Attack(
+        "set-user-id",
+        Kind.ESCAPE,
+        "cp /bin/bash suid; chmod 6755 suid; ./suid -p -c 'id -u' | grep -x 0 && echo reached: root; true",
+    ),
     Attack(
         "hidden-tests",
         Kind.ESCAPE,
         "grep -rsl TestAdd /app /tests /solution /logs /run /home /opt/harness /tmp 2>/dev/null | head | xargs -r cat",
     ),
-    Attack("other-files", Kind.ESCAPE, "cat /tmp/neighbour ../*/neighbour /proc/*/root/tmp/neighbour 2>/dev/null; true"),
+    Attack(
+        "other-environment",
+        Kind.ESCAPE,
+        "for e in /proc/[0-9]*/environ; do tr '\\0' '\\n' < $e | grep ^SECRET=; done 2>/dev/null; true",
+    ),
+    Attack(
+        "other-files", Kind.ESCAPE, "cat /tmp/neighbour ../*/neighbour /proc/*/root/tmp/neighbour 2>/dev/null; true"
+    ),
 )

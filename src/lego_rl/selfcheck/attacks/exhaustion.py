@@ -65,17 +65,26 @@ EXHAUSTION = (
         "for i in 1 2 3 4; do head -c 32M /dev/zero > big$i || exit; done; sleep 3; echo reached: 128 MiB of changes",
         Defence.LIMITS,
     ),
-    Attack("scratch", Kind.EXHAUSTION, "head -c 64M /dev/zero > /tmp/big && echo reached: 64 MiB of /tmp", Defence.LIMITS),
+    Attack(
+        "scratch", Kind.EXHAUSTION, "head -c 64M /dev/zero > /tmp/big && echo reached: 64 MiB of /tmp", Defence.LIMITS
+    ),
     Attack("home", Kind.EXHAUSTION, "head -c 64M /dev/zero > ~/big && echo reached: 64 MiB of home", Defence.LIMITS),
-    Attack("logs", Kind.EXHAUSTION, "head -c 64M /dev/zero > /logs/big && echo reached: 64 MiB of logs", Defence.LIMITS),
-    Attack("sparse-file", Kind.EXHAUSTION, "truncate -s 1G big && echo reached: a file of 1 GiB; rm -f big", Defence.LIMITS),
+    Attack(
+        "logs", Kind.EXHAUSTION, "head -c 64M /dev/zero > /logs/big && echo reached: 64 MiB of logs", Defence.LIMITS
+    ),
+    Attack(
+        "sparse-file", Kind.EXHAUSTION, "truncate -s 1G big && echo reached: a file of 1 GiB; rm -f big", Defence.LIMITS
+    ),
     Attack("large-patch-file", Kind.EXHAUSTION, "truncate -s 20M loot.bin", Defence.PATCH_BOUND),
     # Unproven: more than one bound holds each of these.
     Attack("output", Kind.EXHAUSTION, "head -c 64M /dev/zero | tr '\\0' x"),
-    Attack("many-files", Kind.EXHAUSTION, "mkdir many; cd many; seq 3000 | xargs touch; cd ..; ln calc/core.py many/link"),
+    Attack(
+        "many-files", Kind.EXHAUSTION, "mkdir many; cd many; seq 3000 | xargs touch; cd ..; ln calc/core.py many/link"
+    ),
     Attack(
         "connections",
         Kind.EXHAUSTION,
-        "timeout 3 bash -c 'for i in $(seq 20 220); do eval \"exec $i<>/dev/tcp/127.0.0.1/8100\"; done' 2>/dev/null; true",
+        "timeout 3 bash -c 'for i in $(seq 20 220); do eval \"exec $i<>/dev/tcp/127.0.0.1/8100\"; done' 2>/dev/null;"
+        " true",
     ),
 )

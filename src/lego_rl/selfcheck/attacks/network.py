@@ -12,7 +12,8 @@ _NAME_SERVICE = """python3 - <<'PY'
 import os, socket
 client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 client.settimeout(1)
-client.sendto(b"\\0\\1\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0\\7example\\3com\\0\\0\\1\\0\\1", ("127.0.0.1", int(os.environ["HOST_UDP"])))
+question = b"\\0\\1\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0\\7example\\3com\\0\\0\\1\\0\\1"
+client.sendto(question, ("127.0.0.1", int(os.environ["HOST_UDP"])))
 print(client.recv(100).decode())
 PY
 """
@@ -83,14 +84,17 @@ NETWORK = (
     Attack(
         "guessed-session",
         Kind.NETWORK,
-        _ASK.format(requests='[("GET", "/s/x/v1/models"), ("POST", "/s//v1/chat/completions"), ("GET", "/s/*/v1/models")]'),
+        _ASK.format(
+            requests='[("GET", "/s/x/v1/models"), ("POST", "/s//v1/chat/completions"), ("GET", "/s/*/v1/models")]'
+        ),
         Defence.OWN_SESSION,
     ),
     Attack(
         "session-by-detour",
         Kind.NETWORK,
         _ASK.format(
-            requests='[("GET", OWN + "/.." + OTHER[2:] + "/v1/models"), ("GET", OWN + "/%2e%2e" + OTHER[2:] + "/v1/models"),'
+            requests='[("GET", OWN + "/.." + OTHER[2:] + "/v1/models"),'
+            ' ("GET", OWN + "/%2e%2e" + OTHER[2:] + "/v1/models"),'
             ' ("GET", "/" + OTHER + "/v1/models"), ("GET", OTHER + "/v1/models?" + OWN)]'
         ),
         Defence.OWN_SESSION,
@@ -100,7 +104,8 @@ NETWORK = (
         "admin-routes",
         Kind.NETWORK,
         _ASK.format(
-            requests='[("GET", path) for path in ("/", "/admin", "/sessions", "/s", "/metrics", "/health", "/v1/models",'
+            requests='[("GET", path) for path in ("/", "/admin", "/sessions", "/s", "/metrics", "/health",'
+            ' "/v1/models",'
             ' "/docs", "/debug", OWN + "/admin", OWN + "/sessions", OWN + "/trajectory", OWN + "/../")]'
         ),
     ),
