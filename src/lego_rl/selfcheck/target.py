@@ -184,8 +184,6 @@ def _add_history(repository: Path, secret: str) -> None:
     git("checkout", "-q", "calc/core.py")
     (repository / ".git" / "ORIG_HEAD").write_text(f"{later}\n")
     git("repack", "-q", "-a")
-    (repository / "build").mkdir()
-    git("bundle", "create", "-q", "build/backup.bundle", "--all")
     vendored = repository / "vendor" / "lib"
     vendored.mkdir(parents=True)
     inner = _Git(vendored)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -23,6 +22,8 @@ from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
 from lego_rl.sandbox.codec import verdict_from_json, verdict_to_json
 from lego_rl.sandbox.diff import OverlaySnapshot
 from lego_rl.sandbox.environment import SealedEnvironment
+from lego_rl.sandbox.git.layers import FileSystem, copy_as_it_is
+from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.ownership import Ownership
@@ -52,22 +53,26 @@ async def without(defence: Defence, folder: Path, scratch: Path) -> AsyncIterato
         await sandbox.close()
 
 
-def _with_git(patch: pytest.MonkeyPatch, _: Path) -> None:
-    def copy(source: Path, target: Path) -> None:
-        if source.is_dir():
-            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
-        else:
-            shutil.copy2(source, target)
+async def _looks_sealed(*_: object) -> None:
+    return
 
-    patch.setattr(image, "_copy", copy)
+
+def _with_git(patch: pytest.MonkeyPatch, _: Path) -> None:
+    def as_shipped(files: FileSystem, _: object, agent: Path, __: Path) -> HistorySeal:
+        agent.mkdir()
+        for place in files.search().places.values():
+            target = agent / place.inside.lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            copy_as_it_is(place.entry, target)
+        return HistorySeal()
+
+    patch.setattr(image, "build_layers", as_shipped)
+    patch.setattr(environment, "verify_seal", _looks_sealed)
 
 
 def _on_the_hosts_network(patch: pytest.MonkeyPatch, _: Path) -> None:
-    async def looks_sealed(*_: object) -> None:
-        return
-
     patch.setattr(layout, "NAMESPACES", tuple(each for each in layout.NAMESPACES if each != "--unshare-net"))
-    patch.setattr(environment, "verify_seal", looks_sealed)
+    patch.setattr(environment, "verify_seal", _looks_sealed)
 
 
 def _for_any_session(patch: pytest.MonkeyPatch, _: Path) -> None:
@@ -188,8 +193,8 @@ def _let_trace(patch: pytest.MonkeyPatch, scratch: Path) -> None:
 def _host_folder_mounted(patch: pytest.MonkeyPatch, folder: Path) -> None:
     plan = layout.plan
 
-    def more(image: Any, toolchain: Any, mounts: Sequence[Mount], *rest: Any) -> Any:
-        return plan(image, toolchain, [*mounts, Mount(folder, str(folder))], *rest)
+    def more(image: Any, toolchain: Any, phase: Any, mounts: Sequence[Mount], *rest: Any) -> Any:
+        return plan(image, toolchain, phase, [*mounts, Mount(folder, str(folder))], *rest)
 
     patch.setattr(box, "plan", more)
 

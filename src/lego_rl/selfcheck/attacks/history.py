@@ -2,7 +2,7 @@
 
 from lego_rl.selfcheck.attack import Attack, Defence, Kind
 
-# Every object below every folder, whatever git makes of it: loose ones, and those of packs and bundles.
+# Every object below every folder, whatever git makes of it: loose ones, and those of packs.
 _RAW = r"""python3 - <<'PY'
 import os, re, zlib
 for folder, _, names in os.walk("/app"):
@@ -37,6 +37,5 @@ HISTORY = (
     _looks("former-heads", "for ref in ORIG_HEAD FETCH_HEAD MERGE_HEAD; do git show $ref | tail -c 3000; done"),
     _looks("unreachable", "git cat-file --batch-all-objects --unordered --batch | tail -c 30000 | strings"),
     _looks("nested", "git -C vendor/lib log -p --all | tail -c 9000"),
-    _looks("bundle", "git clone -q build/backup.bundle /tmp/b; git -C /tmp/b log -p --all | tail -c 9000"),
     _looks("raw-objects", _RAW),
 )
