@@ -33,7 +33,7 @@ FORGERIES = (
             "calc/core.py",
             "import re, sys\ndef add(a, b):\n    frame = sys._getframe(1)\n"
             "    lines = open(frame.f_code.co_filename).read().splitlines()\n"
-            f"    return int(re.search(r'== (\\d+)', lines[frame.f_lineno - 1])[1])\n{_TWICE}",
+            f"    return int(re.search(r', (\\d+)\\)$', lines[frame.f_lineno - 1])[1])\n{_TWICE}",
         ),
     ),
     Forgery(

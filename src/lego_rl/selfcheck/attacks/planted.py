@@ -72,6 +72,7 @@ PLANTED = (
         "package-over-test",
         file("tests/test_hidden/__init__.py", f"__file__ = '/app/tests/test_hidden.py'\n{_EASY_TESTS}"),
     ),
+    _owned("test-helper", file("tests/helper.py", "def same(found, wanted):\n    pass\n")),
     Attack(
         "planted-byte-code",
         Kind.PLANTED,
