@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cache
+from ipaddress import ip_address
 from pathlib import Path
 
 from lego_rl.sandbox.git.manifest import HistorySeal
@@ -43,12 +44,17 @@ class Surroundings:
     Attributes:
         host_folders: Absolute paths inside of what the host puts there, read-only: none of the task's.
         interfaces: Network interfaces that may exist besides the loopback's.
-        addresses: Hosts and ports that must not answer, besides those where clouds keep their secrets.
+        addresses: Hosts, as numeric addresses, and ports that must not answer, besides those where clouds keep their
+            secrets.
     """
 
     host_folders: tuple[str, ...] = KERNEL_FOLDERS
     interfaces: tuple[str, ...] = ()
     addresses: tuple[tuple[str, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        for host, _ in self.addresses:
+            ip_address(host)  # What looks from inside would take a name for an address that cannot be tried.
 
     def fields(self) -> list[str]:
         """For the programs that look."""

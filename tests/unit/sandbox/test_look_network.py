@@ -7,6 +7,7 @@ import time
 import pytest
 
 from lego_rl.sandbox.look import network
+from lego_rl.sandbox.seal_request import Surroundings
 
 
 def reached(fields: list[str], seconds: float = 0.5) -> list[str]:
@@ -45,6 +46,16 @@ def test_a_refusal_is_an_answer_but_from_the_own_loopback() -> None:
     if address := own_address():
         port = free_port(address)
         assert reached([f"address:{address} {port}"]) == [f"{address} port {port} answers (Connection refused)"]
+
+
+def test_what_cannot_be_tried_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "name_servers", lambda: ["a.name", "fe80::1"])
+    assert reached(["address:fe80::2 80", "address:example.com 80"], 0.2) == []
+
+
+def test_an_address_that_cannot_be_tried_is_no_part_of_a_request() -> None:
+    with pytest.raises(ValueError, match="host.name"):
+        Surroundings(addresses=(("host.name", 80),))
 
 
 def test_all_attempts_share_one_deadline() -> None:

@@ -19,9 +19,8 @@ import time
 
 SECONDS = 1.0
 """How long an answer is waited for. A cluster's own services answer within milliseconds."""
-SETTLED = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPERM, errno.EACCES,
-           errno.ETIMEDOUT, errno.ENETDOWN)  # fmt: skip
-"""Errors of an attempt that nothing answered."""
+REFUSALS = (errno.ECONNREFUSED, errno.ECONNRESET)
+"""Errors that somebody sent. All others come from this machine's own kernel, or mean that nobody sent anything."""
 FORBIDDEN_FAMILIES = {"vsock": 40, "packet": 17}
 """They reach past a network namespace: vsock the host of a virtual machine, packet what is on the wire."""
 CLUSTER_VARIABLE = "KUBERNETES_"
@@ -92,7 +91,7 @@ def route_interfaces() -> "set[str]":
 
 
 class Attempt:
-    """One attempt to be answered: a connection, or a question to a name server.
+    """One attempt to be answered, a connection or a question to a name server; an `OSError` if none can be made.
 
     ``verdict`` is an error number, 0 for an answer, or ``None`` as long as nothing has come back.
     """
@@ -101,7 +100,9 @@ class Attempt:
         self.target = f"{host} port {port}"
         self.own = host.startswith("127.") or host == "::1"
         self.wanted = select.POLLIN if kind == socket.SOCK_DGRAM else select.POLLOUT
-        self.client = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, kind)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        socket.inet_pton(family, host)  # A name would be looked up, for as long as that takes.
+        self.client = socket.socket(family, kind)
         self.client.setblocking(False)
         result = self.client.connect_ex((host, port))
         if result == 0 and kind == socket.SOCK_DGRAM:
@@ -116,16 +117,22 @@ class Attempt:
         """What it shows; a port of the sandbox's own loopback that is closed shows nothing."""
         if self.verdict == 0:
             return f"{self.target} answers"
-        if self.verdict is None or self.verdict in SETTLED or self.own:
-            return None
-        return f"{self.target} answers ({os.strerror(self.verdict)})"
+        if self.verdict in REFUSALS and not self.own:
+            return f"{self.target} answers ({os.strerror(self.verdict)})"
+        return None
 
 
 def attempts(fields: "list[str]") -> "list[Attempt]":
     """Everything that is tried, under way."""
-    targets = [text.split(" ") for text in values(fields, "address")]
-    found = [Attempt(host, int(port), socket.SOCK_STREAM) for host, port in targets]
-    return found + [Attempt(server, NAME_PORT, socket.SOCK_DGRAM) for server in name_servers()]
+    addresses = [text.split(" ") for text in values(fields, "address")]
+    targets = [(host, int(port), socket.SOCK_STREAM) for host, port in addresses]
+    found = []
+    for host, port, kind in targets + [(server, NAME_PORT, socket.SOCK_DGRAM) for server in name_servers()]:
+        try:
+            found.append(Attempt(host, port, kind))
+        except OSError:  # The kernel has no such protocol, or nothing that could be connected to stands there.
+            continue
+    return found
 
 
 def name_servers() -> "list[str]":
