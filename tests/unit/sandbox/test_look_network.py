@@ -54,7 +54,7 @@ def test_what_cannot_be_tried_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_an_address_that_cannot_be_tried_is_no_part_of_a_request() -> None:
-    with pytest.raises(ValueError, match="host.name"):
+    with pytest.raises(ValueError, match=r"host\.name"):
         Surroundings(addresses=(("host.name", 80),))
 
 
