@@ -195,7 +195,7 @@ class _Builder:
             return self.history.base_commit.encode()
         around = work_tree_of(place.work_tree, self.trees)
         if around is not None:
-            name = posixpath.relpath(place.work_tree, around).encode(errors="surrogateescape")
+            name = os.fsencode(posixpath.relpath(place.work_tree, around))
             mode, commit = self.trees[around].tree.get(name, (0, ObjectID(b"")))
             if mode == GITLINK and commit in store:
                 return commit

@@ -5,8 +5,9 @@ was written wrongly does not match.
 """
 
 import hashlib
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import msgspec
@@ -62,7 +63,7 @@ class HistorySeal:
 
     def write(self, path: Path) -> None:
         """Save it."""
-        path.write_bytes(msgspec.json.encode(self))
+        path.write_text(json.dumps(asdict(self)), encoding="ascii")  # Names in any bytes are escaped.
 
     @classmethod
     def read(cls, path: Path) -> "HistorySeal":
@@ -72,8 +73,8 @@ class HistorySeal:
             SandboxError: The file is damaged.
         """
         try:
-            return msgspec.json.decode(path.read_bytes(), type=cls)
-        except (OSError, msgspec.DecodeError) as error:
+            return msgspec.convert(json.loads(path.read_bytes()), type=cls)
+        except (OSError, ValueError) as error:
             raise SandboxError(f"the prepared work tree {path.parent} is damaged: {error}", "remove it") from error
 
 

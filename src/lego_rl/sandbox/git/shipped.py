@@ -4,6 +4,7 @@ Invariant: it is data and nothing else. No configuration, hook, filter, graft or
 is executed, and no file outside of the task's own folders is read, whatever links, gitfiles and alternates say.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -54,7 +55,7 @@ class Shipped:
             name = text[len(SYMBOLIC) :].strip()
             if name == REFTABLE_HEAD:
                 raise self._error("keeps its references in a reftable", "name the commit as [metadata] base_commit")
-            text = self._read(self.place.common / name.decode(errors="surrogateescape")) or self._packed().get(name)
+            text = self._read(self.place.common / os.fsdecode(name)) or self._packed().get(name)
         raise self._error("has a HEAD that refers to itself", "check a commit out")
 
     def tags(self) -> dict[bytes, bytes]:
@@ -64,7 +65,7 @@ class Shipped:
         for path in sorted(folder.rglob("*")) if within(self.place.common, folder) else ():
             text = self._read(path)
             if text is not None and OBJECT_ID.fullmatch(text):
-                found[b"refs/tags/" + str(path.relative_to(folder)).encode(errors="surrogateescape")] = text
+                found[b"refs/tags/" + os.fsencode(path.relative_to(folder))] = text
         return found
 
     def shallow(self) -> frozenset[bytes]:
@@ -109,7 +110,7 @@ class Shipped:
 
     def _alternates(self, folder: Path) -> Iterator[Path]:
         for line in (self._read(folder / "info" / "alternates") or b"").splitlines():
-            text = line.decode(errors="surrogateescape")
+            text = os.fsdecode(line)
             if text and not text.startswith("#"):
                 path = self.sources.host_path(text) if text.startswith("/") else self._own(folder / text)
                 if path is not None and path.is_dir():

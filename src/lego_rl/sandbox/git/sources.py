@@ -44,6 +44,6 @@ def within(folder: Path, path: Path) -> Path | None:
     """The real path of something that exists in `folder`, or ``None`` where a link on the way leads out of it."""
     try:
         real = path.resolve(strict=True)
-    except (OSError, RuntimeError):
+    except (OSError, RuntimeError, ValueError):  # ValueError: a NUL byte in its name
         return None
     return real if real.is_relative_to(folder.resolve()) else None

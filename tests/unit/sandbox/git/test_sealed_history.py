@@ -2,6 +2,7 @@
 
 import gc
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from git_tools import commit, git, init, objects_in, reachable_from
-from lego_rl.errors import TaskError
+from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox.git.layers import FileSystem, build_layers
 from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.git.sources import Source
@@ -325,6 +326,27 @@ def test_a_git_directory_elsewhere_in_the_work_tree(repo: Path, way: str) -> Non
     sealed = seal(repo)
     assert objects_in(sealed.agent / ".git") == objects_in(sealed.agent / "metadata") == wanted
     assert {path.name for path in sealed.pristine.iterdir()} == {"a.py", "sub"}
+
+
+def test_names_in_any_bytes(repo: Path, tmp_path: Path) -> None:
+    inner = init(repo / os.fsdecode(b"caf\xe9\n") / "x")
+    commit(inner, {os.fsdecode(b"na\xefve"): "1\n"})
+    sealed = seal(repo)
+    assert objects_in(sealed.agent / inner.relative_to(repo) / ".git") == reachable_from(inner / ".git", "HEAD")
+    sealed.seal.write(tmp_path / "seal.json")
+    assert HistorySeal.read(tmp_path / "seal.json") == sealed.seal
+    (tmp_path / "seal.json").write_text('{"repositories": 1}')
+    with pytest.raises(SandboxError, match="is damaged"):
+        HistorySeal.read(tmp_path / "seal.json")
+
+
+@pytest.mark.parametrize("text", ["", "gitdir:", "gitdir: a\0b", "gitdir: /", "gitdir: .", "gitdir: " + "x/" * 5000])
+def test_gitfiles_that_lead_nowhere(repo: Path, text: str) -> None:
+    (repo / "inner").mkdir()
+    (repo / "inner" / ".git").write_text(text)
+    sealed = seal(repo)
+    assert [one.git_dir for one in sealed.seal.repositories] == ["/app/.git"]
+    assert not (sealed.agent / "inner").exists()
 
 
 def test_files_that_begin_like_a_pack_by_chance(repo: Path) -> None:
