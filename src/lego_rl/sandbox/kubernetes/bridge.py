@@ -40,6 +40,13 @@ PASSED_ON = ("exec", "put", "get", "seal", "kill")
 """What process 1 of the work container does."""
 
 
+def say(number: int, letter: bytes, body: "bytes | memoryview" = b"") -> None:
+    """Send a frame to the host."""
+    data = memoryview(FRAME.pack(number, letter, len(body)) + body)
+    while data:
+        data = data[os.write(1, data) :]
+
+
 class Request:
     """One request of the host's; `keeper` writes its output."""
 
@@ -48,6 +55,7 @@ class Request:
         self.fields = fields
         self.input = tempfile.TemporaryFile(dir=SPOOL, buffering=0)
         self.unread = False
+        self.failure = ""
 
     def write(self, data: "bytes | memoryview") -> None:
         """Send output."""
@@ -57,9 +65,7 @@ class Request:
 
     def say(self, letter: bytes, body: "bytes | memoryview" = b"") -> None:
         """Send a frame to the host."""
-        data = memoryview(FRAME.pack(self.number, letter, len(body)) + body)
-        while data:
-            data = data[os.write(1, data) :]
+        say(self.number, letter, body)
 
     def end(self, status: int) -> None:
         """Say that all is said."""
@@ -113,25 +119,41 @@ class Bridge:
     def frame(self, number: int, letter: bytes, body: bytes) -> None:
         """Do what a frame says."""
         if letter == b"R":
-            self.requests[number] = Request(number, [os.fsdecode(field) for field in body.split(b"\0")])
+            try:
+                self.requests[number] = Request(number, [os.fsdecode(field) for field in body.split(b"\0")])
+            except OSError as error:  # The node's disk may be full.
+                self.refuse(number, error)
             return
         request = self.requests.get(number)
         if request is None:
             return
-        if letter == b"I":
-            view = memoryview(body)
-            while view:
-                view = view[request.input.write(view) :]
+        if letter == b"I" and not request.failure:
+            try:
+                view = memoryview(body)
+                while view:
+                    view = view[request.input.write(view) :]
+            except OSError as error:  # The node's disk may be full.
+                request.failure = str(error)
         elif letter == b"C":
             request.unread = True
         elif letter == b"E":
             request.input.seek(0)
             self.start(request)
 
+    def refuse(self, number: int, error: OSError) -> None:
+        """Say that a request cannot be taken."""
+        say(number, b"e", os.fsencode(f"{error}\n"))
+        say(number, b"O")
+        say(number, b"e")
+        say(number, b"S", struct.pack("!i", 1 << 8))
+
     def start(self, request: Request) -> None:
         """Begin a request whose input is whole."""
         operation = request.fields[0]
-        if operation in PASSED_ON and self.control is not None:
+        if request.failure:
+            request.say(b"e", os.fsencode(request.failure))
+            request.end(1)
+        elif operation in PASSED_ON and self.control is not None:
             self.pass_on(request, self.control)
         elif operation == "sever" and self.control is not None:
             self.control.shutdown(socket.SHUT_RDWR)
@@ -223,7 +245,7 @@ def main() -> None:
     """Serve one stream."""
     control = connect(sys.argv[1]) if len(sys.argv) > 1 else None
     bridge = Bridge(control)
-    Request(0, []).say(b"S", b"\0")
+    say(0, b"S", b"\0")
     bridge.run()
 
 

@@ -20,9 +20,10 @@ from lego_rl.sandbox.kubernetes import evidence, manifests, tree
 from lego_rl.sandbox.kubernetes.blocking import in_a_loop_of_its_own
 from lego_rl.sandbox.kubernetes.labels import new_name
 from lego_rl.sandbox.kubernetes.manifests import KEEPER, PodPlan
-from lego_rl.sandbox.kubernetes.pod import PodSandbox, create_pod, open_stream, wait_for
+from lego_rl.sandbox.kubernetes.pod import PodSandbox
 from lego_rl.sandbox.kubernetes.run import use
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
+from lego_rl.sandbox.kubernetes.starting import create_pod, open_stream, wait_for
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.sandbox import Phase

@@ -72,6 +72,8 @@ def listing(request: "Request") -> None:
     A file that cannot be read has a size only, a folder that cannot no mode. Of the inside of a ``.git`` something is
     told only where the word ``git`` follows. What is neither file, link nor folder comes as a deletion with content.
     """
+    if os.path.lexists(request.fields[1]) and not os.access(request.fields[1], os.R_OK | os.X_OK):
+        raise ValueError(f"{request.fields[1]} may not be read")
     for path, name, status in walk(request.fields[1], "", into_git="git" in request.fields[2:]):
         kind, content, mode = inside.DELETED, b"special", status.st_mode
         if stat.S_ISREG(mode):
@@ -207,20 +209,27 @@ def size_of(folders: "list[str]", limit: int) -> int:
     total = 0
     while folders and total <= limit:
         try:
-            entries = list(os.scandir(folders.pop()))
+            # One entry after the other: an agent may make more of them than fit into memory.
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    total += entry_size(entry, folders)
+                    if total > limit:
+                        return total
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
                 return limit + 1
-            continue
-        for entry in entries:
-            try:
-                status = entry.stat(follow_symlinks=False)
-            except OSError:
-                continue
-            total += max(BLOCK, status.st_blocks * 512)
-            if stat.S_ISDIR(status.st_mode):
-                folders.append(entry.path)
     return total
+
+
+def entry_size(entry: "os.DirEntry[str]", folders: "list[str]") -> int:
+    """Bytes of one entry, at least a block; a folder is added to those to be looked at."""
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return 0
+    if stat.S_ISDIR(status.st_mode):
+        folders.append(entry.path)
+    return max(BLOCK, status.st_blocks * 512)
 
 
 OPERATIONS: "dict[str, Callable[[Request], None]]" = {

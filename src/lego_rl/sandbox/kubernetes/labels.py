@@ -4,7 +4,10 @@ import getpass
 import re
 import secrets
 import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+from lego_rl.sandbox.kubernetes.api import Manifest
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -27,3 +30,25 @@ def new_name() -> str:
 def selector(labels: dict[str, str]) -> str:
     """Labels as a query."""
     return ",".join(f"{name}={value}" for name, value in labels.items())
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What every object of a run carries.
+
+    Attributes:
+        run: The run's name, and that of its lease and programs.
+        labels: Who made it, for whom and for which run.
+        owner: The reference to the lease, with which everything goes; nothing before there is one.
+    """
+
+    run: str
+    labels: Mapping[str, str]
+    owner: Manifest | None = None
+
+    def metadata(self, name: str, extra: Mapping[str, str] | None = None) -> Manifest:
+        """Name, labels and owner of an object."""
+        found: Manifest = {"name": name, "labels": {**self.labels, **(extra or {})}}
+        if self.owner is not None:
+            found["ownerReferences"] = [self.owner]
+        return found

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from lego_rl.sandbox.kubernetes.api import Api, Manifest
 from lego_rl.sandbox.kubernetes.errors import ClusterError
-from lego_rl.sandbox.kubernetes.labels import LEGO, MANAGED_BY, OWNER, selector
-from lego_rl.sandbox.kubernetes.manifests import Identity
+from lego_rl.sandbox.kubernetes.labels import LEGO, MANAGED_BY, OWNER, Identity, selector
 from lego_rl.sandbox.state import is_dead, own_stamp
 
 GROUP = "coordination.k8s.io/v1"

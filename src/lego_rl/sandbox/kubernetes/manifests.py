@@ -1,12 +1,11 @@
 """The objects that are created on a cluster, as the API takes them.
 
 Invariant: whatever settings, task and phase are, a pod runs as uid 1000 with no capability, no way to gain one, a
-seccomp filter, no token, no service links, a read-only root, bounded memory, processor time, disk and life, and under
-a policy that denies every packet in and out but what `agent_policy` or the task's declaration allow.
+seccomp filter, no token, no service links, a read-only root, and bounded memory, processor time, disk and life.
 """
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,7 +13,7 @@ from typing import Literal
 from lego_rl.messages import Json
 from lego_rl.sandbox import seccomp
 from lego_rl.sandbox.kubernetes.api import Manifest
-from lego_rl.sandbox.kubernetes.labels import ROLE, SANDBOX
+from lego_rl.sandbox.kubernetes.labels import ROLE, SANDBOX, Identity
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.report import REPORT_FOLDER
@@ -41,7 +40,8 @@ SENTINEL_PORT = 8080
 
 STAGE_PROGRAM = f"""
 import os, shutil, stat, sys
-source, target = sys.argv[1], "{TOP}/tree"
+source, target = sys.argv[1], "{TOP}/tree/work"
+os.mkdir(target, 0o755)
 if os.path.isdir(source):
     skip = shutil.ignore_patterns(".git")
     for entry in os.scandir(source):
@@ -58,7 +58,7 @@ for folder, folders, files in os.walk(target):
             os.chmod(path, 0o755 if stat.S_ISDIR(mode) or mode & 0o100 else 0o644)
 """
 """Copies the image's work tree to the volume that the work container has in its place, without git directories: those
-of the phase come from the host."""
+of the phase come from the host. The folder is its own, for git trusts no other's."""
 SENTINEL_PROGRAM = f"""
 import socket
 with socket.create_server(("0.0.0.0", {SENTINEL_PORT}), backlog=128) as server:
@@ -66,28 +66,6 @@ with socket.create_server(("0.0.0.0", {SENTINEL_PORT}), backlog=128) as server:
         server.accept()[0].close()
 """
 """Takes connections: the neighbour that an agent must not reach."""
-
-
-@dataclass(frozen=True)
-class Identity:
-    """What every object of a run carries.
-
-    Attributes:
-        run: The run's name, and that of its lease and programs.
-        labels: Who made it, for whom and for which run.
-        owner: The reference to the lease, with which everything goes; nothing before there is one.
-    """
-
-    run: str
-    labels: Mapping[str, str]
-    owner: Manifest | None = None
-
-    def metadata(self, name: str, extra: Mapping[str, str] | None = None) -> Manifest:
-        """Name, labels and owner of an object."""
-        found: Manifest = {"name": name, "labels": {**self.labels, **(extra or {})}}
-        if self.owner is not None:
-            found["ownerReferences"] = [self.owner]
-        return found
 
 
 @dataclass(frozen=True)
@@ -125,43 +103,6 @@ def programs(identity: Identity) -> Manifest:
     }
 
 
-def deny_all(identity: Identity) -> Manifest:
-    """No packet in, none out, for every pod of the run."""
-    return _policy(identity, f"{identity.run}-deny", identity.labels, ingress=[], egress=[])
-
-
-def agent_policy(identity: Identity, sandbox: str, address: str, port: int) -> Manifest:
-    """The one way out of an agent phase: the host's own listener for it. No name service."""
-    to: Json = [{"ipBlock": {"cidr": f"{address}/32"}}]
-    rule: Json = {"to": to, "ports": [{"protocol": "TCP", "port": port}]}
-    return _policy(identity, sandbox, {**identity.labels, SANDBOX: sandbox}, egress=[rule])
-
-
-def sentinel_policy(identity: Identity) -> Manifest:
-    """Every packet in, so that only its sender's own policy can keep one from the sentinel."""
-    return _policy(identity, f"{identity.run}-sentinel", {**identity.labels, ROLE: "sentinel"}, ingress=[{}])
-
-
-def _policy(
-    identity: Identity,
-    name: str,
-    selects: Mapping[str, str],
-    *,
-    ingress: list[Json] | None = None,
-    egress: list[Json] | None = None,
-) -> Manifest:
-    spec: Manifest = {"podSelector": {"matchLabels": dict(selects)}}
-    rules = {"Ingress": ingress, "Egress": egress}
-    spec["policyTypes"] = [kind for kind, given in rules.items() if given is not None]
-    spec |= {kind.lower(): given for kind, given in rules.items() if given is not None}
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": identity.metadata(name),
-        "spec": spec,
-    }
-
-
 def sandbox_pod(identity: Identity, plan: PodPlan, settings: KubernetesSettings, *, user_namespaces: bool) -> Manifest:
     """The pod of one sandbox.
 
@@ -173,7 +114,7 @@ def sandbox_pod(identity: Identity, plan: PodPlan, settings: KubernetesSettings,
     """
     limits = plan.limits
     disk = int(limits.disk_mb * SLACK)
-    tree = _mount("tree", f"{TOP}/tree", read_only=True)
+    tree = _mount("tree", f"{TOP}/tree", read_only=True) | {"subPath": "work"}
     programs_ = _mount("programs", PROGRAMS, read_only=True)
     # Processes are counted per user namespace: without one they would be those of every pod on the node.
     processes = limits.processes if user_namespaces else 0
@@ -186,7 +127,7 @@ def sandbox_pod(identity: Identity, plan: PodPlan, settings: KubernetesSettings,
         "workingDir": plan.workdir,
         "volumeMounts": [
             programs_,
-            _mount("tree", plan.workdir),
+            _mount("tree", plan.workdir) | {"subPath": "work"},
             _mount("report", REPORT_FOLDER),
             _mount("control", CONTROL_FOLDER),
             *(_mount(f"scratch-{number}", path) for number, path in enumerate(SCRATCH)),

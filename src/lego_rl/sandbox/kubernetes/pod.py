@@ -7,28 +7,26 @@ is dead.
 
 import asyncio
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Protocol, override
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox import records
 from lego_rl.sandbox.channel import Channel, SandboxDied
 from lego_rl.sandbox.controlled import ControlledSandbox
 from lego_rl.sandbox.image import Image
-from lego_rl.sandbox.kubernetes import evidence, manifests, tree
-from lego_rl.sandbox.kubernetes.api import Manifest
+from lego_rl.sandbox.kubernetes import delta, evidence, manifests, policies, tree
 from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.kubernetes.evidence import Loss, Status
 from lego_rl.sandbox.kubernetes.labels import new_name
 from lego_rl.sandbox.kubernetes.manifests import KEEPER, WORK, PodPlan
-from lego_rl.sandbox.kubernetes.run import POLICIES, Run, use
+from lego_rl.sandbox.kubernetes.run import Run, use
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
+from lego_rl.sandbox.kubernetes.starting import create_pod, open_stream, put_records, put_tree, wait_for
 from lego_rl.sandbox.kubernetes.stream import PodStream
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
-from lego_rl.sandbox.records import read_tree
 from lego_rl.sandbox.sandbox import Phase, Tree
 from lego_rl.sandbox.seal_request import KERNEL_FOLDERS, SealRequest, Surroundings
 from lego_rl.sandbox.transfer import TransferError, operate
@@ -41,7 +39,6 @@ LOST_SECONDS = 15.0
 """How long the cluster may take to say what became of a pod that no longer answers."""
 MEMORY_EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 """What the kernel counts for a container, with control groups of version 2 and of version 1."""
-PORTION_BYTES = 32 << 20
 SETTLE_SECONDS = 20.0
 """How long a network plug-in may take to bring a new policy into force."""
 PAUSE_SECONDS = 0.5
@@ -155,7 +152,7 @@ class PodSandbox(ControlledSandbox):
         for number, mount in enumerate(mounts):
             await put_tree(self._channel, ["mount", str(number)], mount.source)
         prepared, put = self.image.prepared, ["put", self.image.workdir]
-        await put_records(self._channel, put, await asyncio.to_thread(tree.delta, self.image.base, prepared.pristine))
+        await put_records(self._channel, put, await asyncio.to_thread(delta.delta, self.image.base, prepared.pristine))
         if (git := prepared.git_of_work_tree(phase)) is not None:
             await put_tree(self._channel, put, git)
         lines = (await operate(self._channel, ["environ", ""])).decode(errors="surrogateescape").split("\0")
@@ -197,7 +194,19 @@ class PodSandbox(ControlledSandbox):
             return evidence.Lost(Loss.NONE)
         except ClusterError as error:
             return evidence.Lost(Loss.NODE, error.problem)
-        return evidence.lost(self._run.pods.get(self.name))
+        pod = self._run.pods.get(self.name)
+        found = evidence.lost(pod)
+        if found.loss is Loss.NONE and self._broke and pod is not None and not evidence.out_of_memory(pod, KEEPER):
+            return evidence.Lost(Loss.NODE, f"the stream to the pod broke: {self._stream.ended}")
+        return found
+
+    @property
+    def _broke(self) -> bool:
+        """Whether the stream ended though nobody here closed it.
+
+        No agent can do that: what it can end is process 1 of its own container, and then the stream says so.
+        """
+        return bool(self._stream.ended) and not self._killed and not self._closed
 
     @property
     @override
@@ -344,91 +353,16 @@ class PodSandbox(ControlledSandbox):
             await asyncio.wait({self._watching})
 
 
-async def open_stream(run: Run, name: str, *control: str) -> PodStream:
-    """A stream to the keeper of a pod, and with `control` to process 1 of its work container.
-
-    Raises:
-        SandboxError: There is no keeper, or it cannot reach that process.
-    """
-    argv = [run.settings.python, "-I", "-S", f"{manifests.PROGRAMS}/bridge.py", *control]
-    return await PodStream.open(await run.api.stream(name, KEEPER, argv))
-
-
-async def create_pod(run: Run, pod: Manifest, stack: AsyncExitStack) -> None:
-    """Create a pod, to be deleted when `stack` ends.
-
-    Raises:
-        ClusterError: The cluster refused it.
-    """
-    pods = run.api.path("v1", "pods")
-    stack.push_async_callback(run.api.delete, f"{pods}/{pod['metadata']['name']}")
-    await run.api.create(pods, pod)
-
-
-async def wait_for(run: Run, name: str, *containers: str) -> Status:
-    """Wait until some containers of a pod run.
-
-    Raises:
-        ClusterError: They will not, or not in time.
-    """
-
-    def running(pod: Status | None) -> Status | None:
-        if pod is None:
-            return None
-        if (stuck := evidence.cannot_start(pod)) is not None:
-            raise ClusterError(f"pod {name} does not start: {stuck[0]}", stuck[1])
-        if (lost := evidence.lost(pod)).loss is not Loss.NONE:
-            raise ClusterError(f"pod {name} was lost before it started: {lost.said}", "look at the cluster's events")
-        return pod if all(evidence.is_running(pod, each) for each in containers) else None
-
-    try:
-        async with asyncio.timeout(run.settings.start_sec):
-            return await run.pods.wait(name, running)
-    except TimeoutError as error:
-        pod = run.pods.get(name)
-        why = evidence.why_pending(pod) if pod is not None else "the cluster does not know it"
-        raise ClusterError(
-            f"pod {name} did not start within {run.settings.start_sec:.0f} s: {why}",
-            "start fewer at once, or raise sandbox.kubernetes.start_sec",
-        ) from error
-
-
-async def put_tree(channel: Channel, operation: list[str], source: Path) -> None:
-    """Write a folder of the host's into a pod, in portions that a node can bear.
-
-    Raises:
-        SandboxError: It could not be written.
-    """
-    await put_records(channel, operation, await asyncio.to_thread(lambda: list(read_tree(source))))
-
-
-async def put_records(channel: Channel, operation: list[str], wanted: Iterable[records.Record]) -> None:
-    """As `put_tree`, of records.
-
-    Raises:
-        SandboxError: They could not be written.
-    """
-    portion: list[records.Record] = []
-    size = 0
-    for record in wanted:
-        portion.append(record)
-        size += len(record.content)
-        if size > PORTION_BYTES:
-            await operate(channel, operation, await asyncio.to_thread(records.encode, portion))
-            portion, size = [], 0
-    await operate(channel, operation, await asyncio.to_thread(records.encode, portion))
-
-
 async def _policies(run: Run, name: str, phase: Phase, stack: AsyncExitStack) -> socket.socket | None:
     """Create what lets packets out of a pod, before there is a pod; the listener of an agent phase."""
-    stack.push_async_callback(run.api.delete, run.api.path(POLICIES, "networkpolicies", name))
+    stack.push_async_callback(run.api.delete, run.api.path(policies.GROUP, "networkpolicies", name))
     if phase is Phase.GRADING:
         return None
     listener = socket.create_server(("0.0.0.0", 0), backlog=128)
     stack.callback(listener.close)
     listener.setblocking(False)
     _, port = listener.getsockname()
-    await run.policy(manifests.agent_policy(run.identity, name, run.address, port))
+    await run.policy(policies.agent_policy(run.identity, name, run.address, port))
     return listener
 
 

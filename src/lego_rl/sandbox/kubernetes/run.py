@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
-from lego_rl.sandbox.kubernetes import lease, manifests
+from lego_rl.sandbox.kubernetes import lease, manifests, policies
 from lego_rl.sandbox.kubernetes.address import advertised, cluster_addresses
 from lego_rl.sandbox.kubernetes.api import Api, Manifest
 from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.kubernetes.evidence import Status, cannot_start
-from lego_rl.sandbox.kubernetes.labels import LEGO, MANAGED_BY, OWNER, RUN, new_name, owner_of, selector
+from lego_rl.sandbox.kubernetes.labels import LEGO, MANAGED_BY, OWNER, RUN, Identity, new_name, owner_of, selector
 from lego_rl.sandbox.kubernetes.pods import Pods
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 from lego_rl.sandbox.kubernetes.stream import PodStream
@@ -26,7 +26,6 @@ LINGER_SECONDS = 20.0
 """How long a run stays when its last sandbox is gone: the next trial often comes at once."""
 LEAVE_SECONDS = 10.0
 USER_NAMESPACES_SINCE = (1, 33)
-POLICIES = "networking.k8s.io/v1"
 _log = logging.getLogger(__name__)
 
 
@@ -56,7 +55,7 @@ class Run:
 
     async def policy(self, manifest: Manifest) -> None:
         """Create a network policy."""
-        await self.api.create(self.api.path(POLICIES, "networkpolicies"), manifest)
+        await self.api.create(self.api.path(policies.GROUP, "networkpolicies"), manifest)
 
     async def ensure_sentinel(self, image: str) -> None:
         """Have the neighbour that no agent may reach, on the first image that a sandbox has."""
@@ -200,8 +199,8 @@ async def _start(settings: KubernetesSettings) -> Run:
         run = Run(api, settings, owned, supported)
         try:
             await api.create(api.path("v1", "configmaps"), manifests.programs(run.identity))
-            await run.policy(manifests.deny_all(run.identity))
-            await run.policy(manifests.sentinel_policy(run.identity))
+            await run.policy(policies.deny_all(run.identity))
+            await run.policy(policies.sentinel_policy(run.identity))
         except BaseException:
             await run.pods.close()
             await api.delete(api.path(lease.GROUP, "leases", owned["metadata"]["name"]))
@@ -212,5 +211,5 @@ async def _start(settings: KubernetesSettings) -> Run:
     return run
 
 
-def _identity(settings: KubernetesSettings, name: str) -> manifests.Identity:
-    return manifests.Identity(name, {MANAGED_BY: LEGO, OWNER: owner_of(settings), RUN: name})
+def _identity(settings: KubernetesSettings, name: str) -> Identity:
+    return Identity(name, {MANAGED_BY: LEGO, OWNER: owner_of(settings), RUN: name})

@@ -72,6 +72,20 @@ async def test_a_pod_that_somebody_deletes_is_the_clusters_loss(image: Kubernete
         await box.close()
 
 
+async def test_a_stream_that_breaks_is_the_clusters_loss(image: KubernetesImage, cluster: Cluster) -> None:
+    box = await image.start(Phase.GRADING, limits=LIMITS)
+    try:
+        (keeper,) = cluster.docker("ps", "-q", "--filter", f"name=k8s_keeper_{box.name}_").split()
+        kill = "for p in /proc/[2-9]*; do grep -q programs/bridge $p/cmdline && kill -9 ${p#/proc/}; done; true"
+        cluster.docker("exec", keeper, "sh", "-c", kill)
+        assert (await box.exec(["sleep", "60"], timeout_sec=30)).died
+        assert (await box.lost()).loss is Loss.NODE
+        await box.kill()
+        assert (await box.snapshot()).diff(image.pristine).changes == ()
+    finally:
+        await box.close()
+
+
 async def test_memory_is_the_agents_and_its_work_is_still_taken(image: KubernetesImage, box: PodSandbox) -> None:
     hog = await box.exec(["python3", "-c", "open('kept', 'w').close()\nx = b'x' * (400 << 20)"])
     assert hog.returncode == 137

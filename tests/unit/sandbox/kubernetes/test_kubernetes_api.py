@@ -1,10 +1,12 @@
 """Requests to an API server that has its bad moments, over real HTTP."""
 
 import json
+import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 import pytest_asyncio
 from aiohttp import web
@@ -14,6 +16,7 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox.kubernetes import api as api_module
 from lego_rl.sandbox.kubernetes.access import check_access
 from lego_rl.sandbox.kubernetes.api import Api
+from lego_rl.sandbox.kubernetes.connection import connection
 from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.kubernetes.pods import Pods
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
@@ -173,6 +176,19 @@ async def test_a_cluster_that_is_too_old_is_refused(server: tuple[Server, TestSe
     script.script = [(200, {"major": "1", "minor": "19"}, {})]
     with pytest.raises(SandboxError, match=r"runs Kubernetes 1\.19; use one that runs 1\.20"):
         await check_access(kubeconfig(tmp_path, str(running.make_url(""))))
+
+
+async def test_a_pod_has_its_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(certifi.where(), tmp_path / "ca.crt")
+    (tmp_path / "token").write_text("from a pod")
+    (tmp_path / "namespace").write_text("workers\n")
+    monkeypatch.setattr("lego_rl.sandbox.kubernetes.connection.SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setattr("kubernetes_asyncio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "none"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    found = await connection(KubernetesSettings())
+    assert (found.host, found.namespace) == ("https://10.0.0.1:443", "workers")
+    assert await found.headers() == {"Authorization": "Bearer from a pod"}
 
 
 async def test_no_kubeconfig_is_named(tmp_path: Path) -> None:

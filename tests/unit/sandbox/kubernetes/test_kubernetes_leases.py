@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lego_rl.sandbox.kubernetes import lease
-from lego_rl.sandbox.kubernetes.manifests import Identity
+from lego_rl.sandbox.kubernetes.labels import Identity
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 

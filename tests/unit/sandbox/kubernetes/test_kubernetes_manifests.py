@@ -10,10 +10,10 @@ import yaml
 from kubernetes_asyncio import client
 
 from lego_rl.messages import Json
-from lego_rl.sandbox.kubernetes import lease, manifests
+from lego_rl.sandbox.kubernetes import lease, manifests, policies
 from lego_rl.sandbox.kubernetes.access import NEEDED
-from lego_rl.sandbox.kubernetes.labels import owner_of
-from lego_rl.sandbox.kubernetes.manifests import Identity, PodPlan
+from lego_rl.sandbox.kubernetes.labels import Identity, owner_of
+from lego_rl.sandbox.kubernetes.manifests import PodPlan
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 from lego_rl.sandbox.limits import Limits
 
@@ -98,8 +98,8 @@ def test_user_namespaces_bound_processes_where_there_are_any(mounts: tuple[str, 
 
 
 def test_an_agent_may_reach_one_port_of_one_address() -> None:
-    deny, agent = manifests.deny_all(IDENTITY), manifests.agent_policy(IDENTITY, "lego-pod", "10.0.0.1", 4711)
-    for policy in (deny, agent, manifests.sentinel_policy(IDENTITY)):
+    deny, agent = policies.deny_all(IDENTITY), policies.agent_policy(IDENTITY, "lego-pod", "10.0.0.1", 4711)
+    for policy in (deny, agent, policies.sentinel_policy(IDENTITY)):
         assert list(unknown_fields(policy, "V1NetworkPolicy")) == []
     assert deny["spec"]["podSelector"] == {"matchLabels": {"lego-rl.io/run": "lego-run"}}
     assert deny["spec"]["policyTypes"] == ["Ingress", "Egress"]
@@ -112,7 +112,7 @@ def test_an_agent_may_reach_one_port_of_one_address() -> None:
 
 
 def test_everything_goes_with_the_lease() -> None:
-    objects = [*pods(), manifests.programs(IDENTITY), manifests.deny_all(IDENTITY), manifests.sentinel_policy(IDENTITY)]
+    objects = [*pods(), manifests.programs(IDENTITY), policies.deny_all(IDENTITY), policies.sentinel_policy(IDENTITY)]
     for each in objects:
         assert each["metadata"]["ownerReferences"] == [IDENTITY.owner]
         assert each["metadata"]["labels"].items() >= IDENTITY.labels.items()

@@ -14,7 +14,8 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox import diff as diff_module
 from lego_rl.sandbox import inside, records
 from lego_rl.sandbox.kubernetes import tree
-from lego_rl.sandbox.kubernetes.tree import Entry, TreeSnapshot, delta, snapshot, take_out
+from lego_rl.sandbox.kubernetes.delta import delta
+from lego_rl.sandbox.kubernetes.tree import Entry, TreeSnapshot, snapshot, take_out
 from lego_rl.sandbox.records import Record, write_tree
 from lego_rl.sandbox.verdict import Change, Patch
 
@@ -92,7 +93,7 @@ def test_a_patch_makes_the_pristine_tree_into_what_the_agent_left(
     ]
     write_tree(sorted(changes, key=lambda change: change.kind != "deleted"), pristine)
     assert files_of(pristine) == wanted
-    assert tree.delta(left, left) == []
+    assert delta(left, left) == []
 
 
 async def _snapshot(left: Path, pristine: Path, root: Path, patcher: pytest.MonkeyPatch) -> TreeSnapshot:

@@ -1,0 +1,96 @@
+"""Pods on their way up: created, running, their keeper reached, their files brought in."""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from lego_rl.sandbox import records
+from lego_rl.sandbox.channel import Channel
+from lego_rl.sandbox.kubernetes import evidence, manifests
+from lego_rl.sandbox.kubernetes.api import Manifest
+from lego_rl.sandbox.kubernetes.errors import ClusterError
+from lego_rl.sandbox.kubernetes.evidence import Loss, Status
+from lego_rl.sandbox.kubernetes.manifests import KEEPER
+from lego_rl.sandbox.kubernetes.run import Run
+from lego_rl.sandbox.kubernetes.stream import PodStream
+from lego_rl.sandbox.records import read_tree
+from lego_rl.sandbox.transfer import operate
+
+PORTION_BYTES = 32 << 20
+"""Of content sent at a time, but for a file that is larger alone."""
+
+
+async def open_stream(run: Run, name: str, *control: str) -> PodStream:
+    """A stream to the keeper of a pod, and with `control` to process 1 of its work container.
+
+    Raises:
+        SandboxError: There is no keeper, or it cannot reach that process.
+    """
+    argv = [run.settings.python, "-I", "-S", f"{manifests.PROGRAMS}/bridge.py", *control]
+    return await PodStream.open(await run.api.stream(name, KEEPER, argv))
+
+
+async def create_pod(run: Run, pod: Manifest, stack: AsyncExitStack) -> None:
+    """Create a pod, to be deleted when `stack` ends.
+
+    Raises:
+        ClusterError: The cluster refused it.
+    """
+    pods = run.api.path("v1", "pods")
+    stack.push_async_callback(run.api.delete, f"{pods}/{pod['metadata']['name']}")
+    await run.api.create(pods, pod)
+
+
+async def wait_for(run: Run, name: str, *containers: str) -> Status:
+    """Wait until some containers of a pod run.
+
+    Raises:
+        ClusterError: They will not, or not in time.
+    """
+
+    def running(pod: Status | None) -> Status | None:
+        if pod is None:
+            return None
+        if (stuck := evidence.cannot_start(pod)) is not None:
+            raise ClusterError(f"pod {name} does not start: {stuck[0]}", stuck[1])
+        if (lost := evidence.lost(pod)).loss is not Loss.NONE:
+            raise ClusterError(f"pod {name} was lost before it started: {lost.said}", "look at the cluster's events")
+        return pod if all(evidence.is_running(pod, each) for each in containers) else None
+
+    try:
+        async with asyncio.timeout(run.settings.start_sec):
+            return await run.pods.wait(name, running)
+    except TimeoutError as error:
+        pod = run.pods.get(name)
+        why = evidence.why_pending(pod) if pod is not None else "the cluster does not know it"
+        raise ClusterError(
+            f"pod {name} did not start within {run.settings.start_sec:.0f} s: {why}",
+            "start fewer at once, or raise sandbox.kubernetes.start_sec",
+        ) from error
+
+
+async def put_tree(channel: Channel, operation: list[str], source: Path) -> None:
+    """Write a folder of the host's into a pod, in portions that a node can bear.
+
+    Raises:
+        SandboxError: It could not be written.
+    """
+    await put_records(channel, operation, await asyncio.to_thread(lambda: list(read_tree(source))))
+
+
+async def put_records(channel: Channel, operation: list[str], wanted: Iterable[records.Record]) -> None:
+    """As `put_tree`, of records.
+
+    Raises:
+        SandboxError: They could not be written.
+    """
+    portion: list[records.Record] = []
+    size = 0
+    for record in wanted:
+        portion.append(record)
+        size += len(record.content)
+        if size > PORTION_BYTES:
+            await operate(channel, operation, await asyncio.to_thread(records.encode, portion))
+            portion, size = [], 0
+    await operate(channel, operation, await asyncio.to_thread(records.encode, portion))
