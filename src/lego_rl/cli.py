@@ -162,12 +162,15 @@ def tasks_build(
 
 @check_app.command("sandbox")
 def check_sandbox(
-    environment: Annotated[str, typer.Option(metavar="NAME", help="How: bubblewrap or docker.")] = "bubblewrap",
+    environment: Annotated[
+        str, typer.Option(metavar="NAME", help="How: bubblewrap, docker or kubernetes.")
+    ] = "bubblewrap",
+    overrides: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Set a key of [sandbox].")] = [],  # noqa: B006
 ) -> None:
-    """Check that this machine can isolate an agent, and say how memory and processes are limited."""
+    """Check that agents can be isolated here, and say how memory and processes are limited."""
     from lego_rl.commands import check as command
 
-    command.sandbox(environment)
+    command.sandbox(environment, overrides)
 
 
 @check_app.command("recipe")

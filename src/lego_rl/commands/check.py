@@ -6,22 +6,29 @@ from pathlib import Path
 
 from lego_rl.commands.policies import read_recipe
 from lego_rl.commands.screen import Screen
+from lego_rl.config.load import plain
+from lego_rl.errors import ConfigError
 from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.settings import validate
 
 
-def sandbox(environment: str) -> None:
+def sandbox(environment: str, overrides: Sequence[str] = ()) -> None:
     """Isolate a real process here, as every trial does, and say what holds its limits.
 
     Args:
         environment: How; a value of ``sandbox.environment``.
+        overrides: ``sandbox.key=value`` strings, as for a recipe.
 
     Raises:
-        ConfigError: There is no such environment.
+        ConfigError: There is no such environment, or no such key.
         SandboxError: Agents cannot be isolated; the message names the one command that mends it.
     """
-    settings = validate(SandboxSettings, {"environment": environment}, guide="docs/sandbox.md", section="sandbox")
+    raw = plain(overrides)
+    if other := raw.keys() - {"sandbox"}:
+        raise ConfigError(f"a sandbox is checked without [{other.pop()}]", "set keys of [sandbox] only")
+    chosen = {**raw.get("sandbox", {}), "environment": environment}
+    settings = validate(SandboxSettings, chosen, guide="docs/sandbox.md", section="sandbox")
     report = asyncio.run(provider_of(settings).probe())
     console = Screen()
     console.print("sandbox: one was started, sealed, used and removed here")

@@ -1,5 +1,6 @@
 """Addresses of this machine and of a cluster."""
 
+import errno
 import socket
 from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
@@ -33,6 +34,16 @@ def advertised(settings: KubernetesSettings, url: str) -> str:
         raise SandboxError(
             f"no address of this machine leads to the cluster at {url}: {error}", "set sandbox.kubernetes.advertise"
         ) from error
+
+
+def listener_at(address: str) -> socket.socket:
+    """A socket that listens on a free port of an address; of every address where that one is another machine's."""
+    try:
+        return socket.create_server((address, 0), backlog=128)
+    except OSError as error:
+        if error.errno != errno.EADDRNOTAVAIL:
+            raise
+        return socket.create_server(("0.0.0.0", 0), backlog=128)
 
 
 def cluster_addresses(

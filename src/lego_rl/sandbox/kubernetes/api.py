@@ -146,6 +146,13 @@ class Api:
             if error.status != 404:
                 raise
 
+    async def discard(self, path: str) -> None:
+        """As `delete`, where nothing may depend on the answer: what is left is logged, and goes with the lease."""
+        try:
+            await self.delete(path)
+        except ClusterError as error:
+            _log.warning("%s is left on the cluster until its lease ends: %s", path, error.problem)
+
     async def _request(
         self, method: str, path: str, *, body: Manifest | None = None, query: Mapping[str, str] | None = None
     ) -> Manifest:

@@ -17,6 +17,7 @@ from lego_rl.sandbox.channel import Channel, SandboxDied
 from lego_rl.sandbox.controlled import ControlledSandbox
 from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.kubernetes import delta, evidence, manifests, policies, tree
+from lego_rl.sandbox.kubernetes.address import listener_at
 from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.kubernetes.evidence import Loss, Status
 from lego_rl.sandbox.kubernetes.labels import new_name
@@ -289,11 +290,7 @@ class PodSandbox(ControlledSandbox):
         return await operate(await self._files(), ["report", ""])
 
     async def close(self) -> None:
-        """Kill everything and remove the pod and its policies.
-
-        Raises:
-            ClusterError: The cluster did not take the deletion; its next owner does it again.
-        """
+        """See `Sandbox.close`. Without its stream the work container ends, whatever the cluster answers."""
         if self._closed:
             return
         self._closed = True
@@ -355,10 +352,10 @@ class PodSandbox(ControlledSandbox):
 
 async def _policies(run: Run, name: str, phase: Phase, stack: AsyncExitStack) -> socket.socket | None:
     """Create what lets packets out of a pod, before there is a pod; the listener of an agent phase."""
-    stack.push_async_callback(run.api.delete, run.api.path(policies.GROUP, "networkpolicies", name))
+    stack.push_async_callback(run.api.discard, run.api.path(policies.GROUP, "networkpolicies", name))
     if phase is Phase.GRADING:
         return None
-    listener = socket.create_server(("0.0.0.0", 0), backlog=128)
+    listener = listener_at(run.address)
     stack.callback(listener.close)
     listener.setblocking(False)
     _, port = listener.getsockname()

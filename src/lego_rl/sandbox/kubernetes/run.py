@@ -51,6 +51,7 @@ class Run:
         self.idle = asyncio.Event()
         self._lease = owned
         self._asking = asyncio.Lock()
+        self._has_sentinel = False
         self._neighbours: tuple[tuple[str, int], ...] | None = None
 
     async def policy(self, manifest: Manifest) -> None:
@@ -59,10 +60,11 @@ class Run:
 
     async def ensure_sentinel(self, image: str) -> None:
         """Have the neighbour that no agent may reach, on the first image that a sandbox has."""
-        await self.api.create(
-            self.api.path("v1", "pods"),
-            manifests.sentinel_pod(self.identity, image, self.settings, user_namespaces=self.user_namespaces),
-        )
+        async with self._asking:
+            if not self._has_sentinel:
+                pod = manifests.sentinel_pod(self.identity, image, self.settings, user_namespaces=self.user_namespaces)
+                await self.api.create(self.api.path("v1", "pods"), pod)
+                self._has_sentinel = True
 
     async def neighbours(self) -> tuple[tuple[str, int], ...]:
         """Hosts and ports of the cluster's own that no agent may reach: asked for once.

@@ -38,7 +38,7 @@ async def create_pod(run: Run, pod: Manifest, stack: AsyncExitStack) -> None:
         ClusterError: The cluster refused it.
     """
     pods = run.api.path("v1", "pods")
-    stack.push_async_callback(run.api.delete, f"{pods}/{pod['metadata']['name']}")
+    stack.push_async_callback(run.api.discard, f"{pods}/{pod['metadata']['name']}")
     await run.api.create(pods, pod)
 
 

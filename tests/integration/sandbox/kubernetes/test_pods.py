@@ -11,6 +11,7 @@ from kube_policies import PolicyAgent
 from kube_tools import LIMITS, POLICIES, until
 from sandbox_tools import FIXED
 
+from lego_rl.commands import check
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.grading import grade
 from lego_rl.sandbox.kubernetes.image import KubernetesImage
@@ -20,6 +21,7 @@ from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal import verify_seal
+from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.transfer import TransferError
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.history import History
@@ -181,5 +183,10 @@ async def test_nothing_is_left_of_a_sandbox(image: KubernetesImage, cluster: Clu
     assert box.name not in str(cluster.objects("networkpolicies", POLICIES))
 
 
-async def test_the_probe_uses_a_pod_as_a_trial_does(provider: KubernetesProvider) -> None:
-    assert (await provider.probe()).processes == "pod"
+def test_the_probe_uses_a_pod_as_a_trial_does(
+    settings: SandboxSettings, policies: PolicyAgent, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = settings.kubernetes.model_dump(exclude_defaults=True, mode="json")
+    given = [f"sandbox.kubernetes.{key}={value}" for key, value in keys.items()]
+    check.sandbox("kubernetes", [*given, f"sandbox.state={settings.state}", "sandbox.processes=256"])
+    assert "memory is held by pod, processes by pod" in capsys.readouterr().out
