@@ -68,6 +68,10 @@ with socket.create_server(("0.0.0.0", {SENTINEL_PORT}), backlog=128) as server:
 """Takes connections: the neighbour that an agent must not reach."""
 
 
+type Network = Literal["none", "open"]
+"""What a grading sandbox reaches: nothing, or whatever a pod of the cluster does."""
+
+
 @dataclass(frozen=True)
 class PodPlan:
     """What one sandbox asks of its pod.
@@ -80,6 +84,7 @@ class PodPlan:
         limits: Its limits.
         mounts: Where inside read-only mounts are shown, in order.
         mounts_mb: Their size on a disk, in MiB, rounded up.
+        network: Whether it has the cluster's name service.
     """
 
     name: str
@@ -89,6 +94,7 @@ class PodPlan:
     limits: Limits
     mounts: Sequence[str] = ()
     mounts_mb: int = 1
+    network: Network = "none"
 
 
 def programs(identity: Identity) -> Manifest:
@@ -170,6 +176,8 @@ def sandbox_pod(identity: Identity, plan: PodPlan, settings: KubernetesSettings,
         "containers": [keeper] if plan.role == "pristine" else [work, keeper],
         "volumes": volumes,
     }
+    if plan.network == "open":
+        del spec["dnsPolicy"], spec["dnsConfig"]
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -21,13 +21,14 @@ from lego_rl.sandbox.kubernetes.address import listener_at
 from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.kubernetes.evidence import Loss, Status
 from lego_rl.sandbox.kubernetes.labels import new_name
-from lego_rl.sandbox.kubernetes.manifests import KEEPER, WORK, PodPlan
+from lego_rl.sandbox.kubernetes.manifests import KEEPER, WORK, Network, PodPlan
 from lego_rl.sandbox.kubernetes.run import Run, use
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
-from lego_rl.sandbox.kubernetes.starting import create_pod, open_stream, put_records, put_tree, wait_for
+from lego_rl.sandbox.kubernetes.starting import create_pod, open_stream, put_records, wait_for
 from lego_rl.sandbox.kubernetes.stream import PodStream
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.records import read_tree
 from lego_rl.sandbox.sandbox import Phase, Tree
 from lego_rl.sandbox.seal_request import KERNEL_FOLDERS, SealRequest, Surroundings
 from lego_rl.sandbox.transfer import TransferError, operate
@@ -107,6 +108,7 @@ class PodSandbox(ControlledSandbox):
         image: Start,
         phase: Phase,
         *,
+        network: Network = "none",
         mounts: Sequence[Mount] = (),
         limits: Limits | None = None,
     ) -> "PodSandbox":
@@ -115,6 +117,7 @@ class PodSandbox(ControlledSandbox):
         Args:
             image: What it starts from.
             phase: What it is for.
+            network: What a grading sandbox reaches; an agent phase reaches its gateway, whatever is asked for.
             mounts: Read-only folders of the host's, copied into the pod.
             limits: Its limits.
 
@@ -125,10 +128,11 @@ class PodSandbox(ControlledSandbox):
         name = new_name()
         async with AsyncExitStack() as stack:
             run = await stack.enter_async_context(use(image.settings))
-            listener = await _policies(run, name, phase, stack)
+            network = "none" if phase is Phase.AGENT else network
+            listener = await _policies(run, name, phase, network, stack)
             if phase is Phase.AGENT:
                 await run.ensure_sentinel(image.image)
-            plan = await asyncio.to_thread(_plan, name, phase, image, limits, mounts)
+            plan = await asyncio.to_thread(_plan, name, phase, image, limits, mounts, network)
             pod = manifests.sandbox_pod(run.identity, plan, run.settings, user_namespaces=run.user_namespaces)
             await create_pod(run, pod, stack)
             status = await wait_for(run, name, WORK, KEEPER)
@@ -151,11 +155,11 @@ class PodSandbox(ControlledSandbox):
         """Bring in what the pod does not start with, and ask what its image sets."""
         self._mounted = tuple(mount.target for mount in mounts)
         for number, mount in enumerate(mounts):
-            await put_tree(self._channel, ["mount", str(number)], mount.source)
+            await put_records(self._channel, ["mount", str(number)], read_tree(mount.source))
         prepared, put = self.image.prepared, ["put", self.image.workdir]
         await put_records(self._channel, put, await asyncio.to_thread(delta.delta, self.image.base, prepared.pristine))
         if (git := prepared.git_of_work_tree(phase)) is not None:
-            await put_tree(self._channel, put, git)
+            await put_records(self._channel, put, read_tree(git))
         lines = (await operate(self._channel, ["environ", ""])).decode(errors="surrogateescape").split("\0")
         own = (line.partition("=")[::2] for line in lines if not line.startswith(CLUSTERS_OWN))
         self._environment = {
@@ -350,9 +354,11 @@ class PodSandbox(ControlledSandbox):
             await asyncio.wait({self._watching})
 
 
-async def _policies(run: Run, name: str, phase: Phase, stack: AsyncExitStack) -> socket.socket | None:
+async def _policies(run: Run, name: str, phase: Phase, network: Network, stack: AsyncExitStack) -> socket.socket | None:
     """Create what lets packets out of a pod, before there is a pod; the listener of an agent phase."""
     stack.push_async_callback(run.api.discard, run.api.path(policies.GROUP, "networkpolicies", name))
+    if network == "open":
+        await run.policy(policies.open_policy(run.identity, name))
     if phase is Phase.GRADING:
         return None
     listener = listener_at(run.address)
@@ -363,7 +369,7 @@ async def _policies(run: Run, name: str, phase: Phase, stack: AsyncExitStack) ->
     return listener
 
 
-def _plan(name: str, phase: Phase, image: Start, limits: Limits, mounts: Sequence[Mount]) -> PodPlan:
+def _plan(name: str, phase: Phase, image: Start, limits: Limits, mounts: Sequence[Mount], network: Network) -> PodPlan:
     for mount in mounts:
         if not mount.source.is_dir():
             raise SandboxError(f"{mount.source} cannot be mounted in a pod: it is no folder", "mount its folder")
@@ -378,6 +384,7 @@ def _plan(name: str, phase: Phase, image: Start, limits: Limits, mounts: Sequenc
         limits=limits,
         mounts=tuple(mount.target for mount in mounts),
         mounts_mb=1 + int(sum(sizes) * manifests.SLACK) // (1 << 20),
+        network=network,
     )
 
 

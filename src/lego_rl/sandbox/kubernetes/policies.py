@@ -24,6 +24,11 @@ def agent_policy(identity: Identity, sandbox: str, address: str, port: int) -> M
     return _policy(identity, sandbox, {**identity.labels, SANDBOX: sandbox}, egress=[rule])
 
 
+def open_policy(identity: Identity, sandbox: str) -> Manifest:
+    """Every way out, for the grading of a task whose tests need a network; still no way in."""
+    return _policy(identity, sandbox, {**identity.labels, SANDBOX: sandbox}, egress=[{}])
+
+
 def sentinel_policy(identity: Identity) -> Manifest:
     """Every packet in, so that only its sender's own policy can keep one from the sentinel."""
     return _policy(identity, f"{identity.run}-sentinel", {**identity.labels, ROLE: "sentinel"}, ingress=[{}])

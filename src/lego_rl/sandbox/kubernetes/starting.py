@@ -1,11 +1,9 @@
 """Pods on their way up: created, running, their keeper reached, their files brought in."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 
-from lego_rl.sandbox import records
 from lego_rl.sandbox.channel import Channel
 from lego_rl.sandbox.kubernetes import evidence, manifests
 from lego_rl.sandbox.kubernetes.api import Manifest
@@ -14,7 +12,7 @@ from lego_rl.sandbox.kubernetes.evidence import Loss, Status
 from lego_rl.sandbox.kubernetes.manifests import KEEPER
 from lego_rl.sandbox.kubernetes.run import Run
 from lego_rl.sandbox.kubernetes.stream import PodStream
-from lego_rl.sandbox.records import read_tree
+from lego_rl.sandbox.records import Record, encode
 from lego_rl.sandbox.transfer import operate
 
 PORTION_BYTES = 32 << 20
@@ -70,27 +68,24 @@ async def wait_for(run: Run, name: str, *containers: str) -> Status:
         ) from error
 
 
-async def put_tree(channel: Channel, operation: list[str], source: Path) -> None:
-    """Write a folder of the host's into a pod, in portions that a node can bear.
+async def put_records(channel: Channel, operation: list[str], wanted: Iterable[Record]) -> None:
+    """Write into a pod, in portions that a node can bear and that are read as they are sent.
 
     Raises:
         SandboxError: It could not be written.
     """
-    await put_records(channel, operation, await asyncio.to_thread(lambda: list(read_tree(source))))
+    rest = iter(wanted)
+    while portion := await asyncio.to_thread(_portion, rest):
+        await operate(channel, operation, portion)
 
 
-async def put_records(channel: Channel, operation: list[str], wanted: Iterable[records.Record]) -> None:
-    """As `put_tree`, of records.
-
-    Raises:
-        SandboxError: They could not be written.
-    """
-    portion: list[records.Record] = []
+def _portion(rest: Iterator[Record]) -> bytes:
+    """The stream of the next records; empty at the end."""
+    taken: list[Record] = []
     size = 0
-    for record in wanted:
-        portion.append(record)
+    for record in rest:
+        taken.append(record)
         size += len(record.content)
         if size > PORTION_BYTES:
-            await operate(channel, operation, await asyncio.to_thread(records.encode, portion))
-            portion, size = [], 0
-    await operate(channel, operation, await asyncio.to_thread(records.encode, portion))
+            break
+    return encode(taken)

@@ -175,6 +175,16 @@ async def test_a_grading_sandbox_has_no_way_out(image: KubernetesImage, cluster:
         await box.close()
 
 
+async def test_a_grading_sandbox_has_the_network_that_is_asked_for(image: KubernetesImage, cluster: Cluster) -> None:
+    box = await PodSandbox.start(image, Phase.GRADING, network="open", limits=LIMITS)
+    try:
+        code = f"import socket; socket.create_connection(('{cluster.inside}', 6443), 20); print('reached')"
+        said = await shell(box, f'python3 -c "{code}"; cat /etc/resolv.conf')
+        assert "reached" in said and f"nameserver {cluster.inside}" in said
+    finally:
+        await box.close()
+
+
 async def test_nothing_is_left_of_a_sandbox(image: KubernetesImage, cluster: Cluster) -> None:
     box = await image.start(Phase.AGENT, limits=LIMITS)
     await box.close()

@@ -99,7 +99,7 @@ def test_user_namespaces_bound_processes_where_there_are_any(mounts: tuple[str, 
 
 def test_an_agent_may_reach_one_port_of_one_address() -> None:
     deny, agent = policies.deny_all(IDENTITY), policies.agent_policy(IDENTITY, "lego-pod", "10.0.0.1", 4711)
-    for policy in (deny, agent, policies.sentinel_policy(IDENTITY)):
+    for policy in (deny, agent, policies.open_policy(IDENTITY, "lego-pod"), policies.sentinel_policy(IDENTITY)):
         assert list(unknown_fields(policy, "V1NetworkPolicy")) == []
     assert deny["spec"]["podSelector"] == {"matchLabels": {"lego-rl.io/run": "lego-run"}}
     assert deny["spec"]["policyTypes"] == ["Ingress", "Egress"]
