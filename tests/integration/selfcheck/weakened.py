@@ -155,7 +155,7 @@ def _leave_alive(patch: pytest.MonkeyPatch, left: list[BubblewrapSandbox]) -> No
         left.append(self.sandbox)
 
     async def wait(self: Any) -> None:
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)  # while whatever was left goes on
 
     patch.setattr(SealedEnvironment, "kill", wait)
     patch.setattr(SealedEnvironment, "stop", keep)

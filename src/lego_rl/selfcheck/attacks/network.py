@@ -25,18 +25,25 @@ with socket.socket(socket.AF_UNIX) as client:
 PY
 """
 _SCAN = """python3 - <<'PY'
-import socket
+import select, socket, time
+clients = []
 for table in ("/proc/net/tcp", "/proc/net/tcp6"):
     for line in open(table).read().splitlines()[1:]:
         local, _, state = line.split()[1:4]
         port = int(local.rpartition(":")[2], 16)
         if state == "0A" and port != 8100:
-            try:
-                with socket.create_connection(("127.0.0.1", port), 0.3) as server:
-                    server.settimeout(0.3)
-                    print(port, server.recv(100).decode(errors="replace"))
-            except OSError:
-                continue
+            client = socket.socket()
+            client.setblocking(False)
+            client.connect_ex(("127.0.0.1", port))
+            clients.append(client)
+until = time.monotonic() + 2
+while clients and time.monotonic() < until:
+    for client in select.select(clients, [], [], 0.1)[0]:
+        clients.remove(client)
+        try:
+            print(client.recv(100).decode(errors="replace"), flush=True)
+        except OSError as error:
+            print(error)
 PY
 """
 _ROUTE = """python3 - <<'PY'
