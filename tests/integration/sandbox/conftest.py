@@ -8,6 +8,9 @@ import pytest
 import pytest_asyncio
 from sandbox_tools import DOCKERFILE, HIDDEN, REPOSITORY, SPEC, TASK_TOML, write_files
 
+from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage, BubblewrapProvider
+from lego_rl.sandbox.docker.preflight import engine_of
+from lego_rl.sandbox.docker.provider import DockerImage, DockerProvider
 from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.sandbox import Phase, Provider, Sandbox, TaskImage
@@ -64,6 +67,18 @@ def task(task_dir: Path) -> Task:
 @pytest.fixture(scope="session")
 def image(task_dir: Path, provider: Provider) -> TaskImage:
     return provider.prepare(task_dir / "environment", workdir="/app")
+
+
+@pytest.fixture(scope="session")
+def bubblewrapped(task_dir: Path, state: State) -> BubblewrapImage:
+    """The same, for what only bubblewrap has."""
+    return BubblewrapProvider(state).prepare(task_dir / "environment", workdir="/app")
+
+
+@pytest.fixture(scope="session")
+def contained(task_dir: Path, state: State, docker_host: str) -> DockerImage:
+    """The same, for what only Docker has."""
+    return DockerProvider(state, engine_of(docker_host)).prepare(task_dir / "environment", workdir="/app")
 
 
 @pytest_asyncio.fixture

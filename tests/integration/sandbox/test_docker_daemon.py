@@ -17,7 +17,6 @@ from lego_rl.sandbox.docker.box import DockerSandbox
 from lego_rl.sandbox.docker.config import BRIDGE, NO_NETWORK, SOCKET
 from lego_rl.sandbox.docker.engine import DaemonError, Engine
 from lego_rl.sandbox.docker.labels import OWNER, SANDBOX, STATE
-from lego_rl.sandbox.docker.preflight import engine_of
 from lego_rl.sandbox.docker.provider import DockerImage, DockerProvider
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.sandbox import Phase
@@ -28,14 +27,14 @@ pytestmark = pytest.mark.docker
 NOBODY = 65534
 
 
-@pytest.fixture(scope="module")
-def engine(docker_host: str) -> Engine:
-    return engine_of(docker_host)
+@pytest.fixture
+def image(contained: DockerImage) -> DockerImage:
+    return contained
 
 
-@pytest.fixture(scope="module")
-def image(engine: Engine, state: State, task_dir: Path) -> DockerImage:
-    return DockerProvider(state, engine).prepare(task_dir / "environment", workdir="/app")
+@pytest.fixture
+def engine(image: DockerImage) -> Engine:
+    return image.ground.engine
 
 
 def names(engine: Engine) -> set[str]:

@@ -3,23 +3,17 @@
 import asyncio
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.bubblewrap import launch
-from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage, BubblewrapProvider
+from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
 from lego_rl.sandbox.channel import Channel
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.watchdog import descendants
-
-
-@pytest.fixture(scope="session")
-def image(task_dir: Path, state: State) -> BubblewrapImage:
-    return BubblewrapProvider(state).prepare(task_dir / "environment", workdir="/app")
 
 
 @pytest.fixture
@@ -37,7 +31,7 @@ def chains(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.subprocess.Process]:
 
 
 async def test_one_that_is_not_ready_in_time_is_gone_when_the_error_comes(
-    image: BubblewrapImage,
+    bubblewrapped: BubblewrapImage,
     state: State,
     chains: list[asyncio.subprocess.Process],
     monkeypatch: pytest.MonkeyPatch,
@@ -48,13 +42,13 @@ async def test_one_that_is_not_ready_in_time_is_gone_when_the_error_comes(
     monkeypatch.setattr(launch, "START_SECONDS", 0.2)
     monkeypatch.setattr(Channel, "ready", never_ready)
     with pytest.raises(SandboxError, match="not ready after"):
-        await image.start(Phase.AGENT)
+        await bubblewrapped.start(Phase.AGENT)
     assert [chain.returncode for chain in chains] == [-signal.SIGKILL]
     assert not list(state.runs.iterdir())
 
 
 async def test_one_that_ends_as_soon_as_it_is_ready(
-    image: BubblewrapImage,
+    bubblewrapped: BubblewrapImage,
     state: State,
     chains: list[asyncio.subprocess.Process],
     monkeypatch: pytest.MonkeyPatch,
@@ -70,6 +64,6 @@ async def test_one_that_ends_as_soon_as_it_is_ready(
 
     monkeypatch.setattr(Channel, "ready", ready_and_killed)
     with pytest.raises(SandboxError, match="as soon as it was ready") as error:
-        await image.start(Phase.AGENT)
+        await bubblewrapped.start(Phase.AGENT)
     assert error.value.fix
     assert not list(state.runs.iterdir())

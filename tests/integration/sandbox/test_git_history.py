@@ -12,24 +12,37 @@ from sandbox_tools import FIXED, REPOSITORY, TASK_TOML, shell
 
 from git_tools import commit, git, reachable_from
 from lego_rl.errors import SandboxError, TaskError
-from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
-from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage, BubblewrapProvider
+from lego_rl.sandbox.docker.provider import DockerImage
 from lego_rl.sandbox.grading import grade
-from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.image import Image
+from lego_rl.sandbox.sandbox import Phase, Provider, Sandbox, TaskImage
 from lego_rl.sandbox.seal import verify_seal
-from lego_rl.sandbox.state import State, give_to_sandbox
+from lego_rl.sandbox.state import give_to_sandbox
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.task import Task, history_of
 
 FIX = Patch((Change("calc/core.py", "file", FIXED.encode()),))
 
 
-def prepare(task: Path, state: State) -> BubblewrapImage:
-    return BubblewrapProvider(state).prepare(task / "environment", workdir="/app", history=history_of(task))
+def prepare(task: Path, provider: Provider) -> TaskImage:
+    return provider.prepare(task / "environment", workdir="/app", history=history_of(task))
+
+
+def prepared(image: TaskImage) -> Image:
+    """What both environments start from."""
+    return image.ground.image if isinstance(image, DockerImage) else image.image
+
+
+def with_layer(image: TaskImage, layer: Path) -> TaskImage:
+    """The same image with other git directories in its agent phase."""
+    other = replace(prepared(image), git_layers={Phase.AGENT: layer})
+    if isinstance(image, DockerImage):
+        return replace(image, ground=replace(image.ground, image=other))
+    return replace(image, image=other)
 
 
 @asynccontextmanager
-async def started(image: BubblewrapImage, phase: Phase) -> AsyncIterator[BubblewrapSandbox]:
+async def started(image: TaskImage, phase: Phase) -> AsyncIterator[Sandbox]:
     box = await image.start(phase)
     try:
         yield box
@@ -42,9 +55,9 @@ def history_task(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_task(tmp_path_factory.mktemp("history") / "with-history")
 
 
-async def test_the_agent_uses_its_history(history_task: Path, state: State) -> None:
+async def test_the_agent_uses_its_history(history_task: Path, provider: Provider) -> None:
     repo = history_task / "environment" / "repo"
-    async with started(prepare(history_task, state), Phase.AGENT) as box:
+    async with started(prepare(history_task, provider), Phase.AGENT) as box:
         await verify_seal(box, Task.load(history_task))
         log = await shell(box, "git log --format='%H %s'; git status --porcelain; git diff-index HEAD")
         assert (log.stdout, log.stderr) == (git(repo, "log", "--format=%H %s", "v1") + "\n", "")
@@ -58,11 +71,11 @@ async def test_the_agent_uses_its_history(history_task: Path, state: State) -> N
     assert [change.path for change in patch.changes] == ["calc/data.txt"]
 
 
-async def test_no_trick_finds_the_future(history_task: Path, state: State) -> None:
+async def test_no_trick_finds_the_future(history_task: Path, provider: Provider) -> None:
     repo = history_task / "environment" / "repo"
     past = reachable_from(repo / ".git", "v1^{commit}")
     future = [git(repo, "rev-parse", name) for name in ("future", "future^{tree}", "future:calc/core.py")]
-    async with started(prepare(history_task, state), Phase.AGENT) as box:
+    async with started(prepare(history_task, provider), Phase.AGENT) as box:
         told = await shell(box, "git cat-file --batch-check='%(objectname)' --batch-all-objects")
         assert set(told.stdout.split()) == past
         unpacked = "cd .git/objects/pack && mv *.pack /tmp/p && rm -f *.idx && git unpack-objects -q < /tmp/p"
@@ -78,8 +91,8 @@ async def test_no_trick_finds_the_future(history_task: Path, state: State) -> No
         assert set((await shell(box, others)).stdout.split()) <= {"/app/.git"}
 
 
-async def test_a_removed_repository_costs_nothing(history_task: Path, state: State) -> None:
-    image = prepare(history_task, state)
+async def test_a_removed_repository_costs_nothing(history_task: Path, provider: Provider) -> None:
+    image = prepare(history_task, provider)
     async with started(image, Phase.AGENT) as box:
         await shell(box, f"rm -rf .git && printf '{FIXED}' > calc/core.py && git init -q && git add -A")
         await box.kill()
@@ -198,10 +211,10 @@ TAMPERED = {
 
 @pytest.mark.parametrize("tamper", TAMPERED, ids=lambda tamper: tamper.__name__)
 async def test_a_layer_that_was_tampered_with_is_found(
-    history_task: Path, state: State, tmp_path: Path, tamper: Callable[[Path], None]
+    history_task: Path, provider: Provider, tmp_path: Path, tamper: Callable[[Path], None]
 ) -> None:
-    image = prepare(history_task, state)
-    sealed = image.image.git_layer(Phase.AGENT)
+    image = prepare(history_task, provider)
+    sealed = prepared(image).git_layer(Phase.AGENT)
     assert sealed is not None
     shutil.copytree(sealed, tmp_path / "layer")
     packs = history_task / "environment" / "repo" / ".git" / "objects" / "pack"
@@ -210,15 +223,15 @@ async def test_a_layer_that_was_tampered_with_is_found(
     shutil.rmtree(tmp_path / "layer" / "app" / "shipped")
     for path in (tmp_path / "layer", *(tmp_path / "layer").rglob("*")):
         give_to_sandbox(path)
-    tampered = replace(image, image=replace(image.image, git_layers={Phase.AGENT: tmp_path / "layer"}))
+    tampered = with_layer(image, tmp_path / "layer")
     async with started(tampered, Phase.AGENT) as box:
         with pytest.raises(SandboxError, match=f"is not sealed: .*{TAMPERED[tamper]}"):
             await verify_seal(box, Task.load(history_task))
 
 
-async def test_the_tests_have_the_tags_that_the_task_declares(tmp_path: Path, state: State) -> None:
+async def test_the_tests_have_the_tags_that_the_task_declares(tmp_path: Path, provider: Provider) -> None:
     tags = make_task(tmp_path / "tags", 'grading_history = "tags"', f'test "$(git describe)" = v1 && {COMMAND}')
-    image = prepare(tags, state)
+    image = prepare(tags, provider)
     async with started(image, Phase.AGENT) as box:
         await verify_seal(box, Task.load(tags))
         assert (await shell(box, "git tag; git describe --tags")).stdout == ""
@@ -229,12 +242,12 @@ async def test_the_tests_have_the_tags_that_the_task_declares(tmp_path: Path, st
         )
     assert (await grade(Task.load(tags), FIX, image)).reward == 1
     without = make_task(tmp_path / "without", command=f'test "$(git describe)" = v1 && {COMMAND}')
-    assert (await grade(Task.load(without), FIX, prepare(without, state))).reward == 0
+    assert (await grade(Task.load(without), FIX, prepare(without, provider))).reward == 0
 
 
-async def test_the_tests_have_the_whole_history_that_the_task_declares(tmp_path: Path, state: State) -> None:
+async def test_the_tests_have_the_whole_history_that_the_task_declares(tmp_path: Path, provider: Provider) -> None:
     full = make_task(tmp_path / "full", 'grading_history = "full"', f"git rev-parse v2 future && {COMMAND}")
-    image = prepare(full, state)
+    image = prepare(full, provider)
     async with started(image, Phase.AGENT) as box:
         await verify_seal(box, Task.load(full))
         assert (await shell(box, "git rev-parse --verify future")).returncode != 0
@@ -242,19 +255,19 @@ async def test_the_tests_have_the_whole_history_that_the_task_declares(tmp_path:
 
 
 @pytest.mark.parametrize(("history", "log"), [("single-commit", "Base commit\n"), ("none", "")])
-async def test_less_than_the_past(tmp_path: Path, state: State, history: str, log: str) -> None:
+async def test_less_than_the_past(tmp_path: Path, provider: Provider, history: str, log: str) -> None:
     task = make_task(tmp_path / "less", f'history = "{history}"')
-    async with started(prepare(task, state), Phase.AGENT) as box:
+    async with started(prepare(task, provider), Phase.AGENT) as box:
         await verify_seal(box, Task.load(task))
         assert (await shell(box, "git log --format=%s && git status --porcelain")).stdout == log
 
 
-async def test_a_history_that_gives_the_solution_away_is_refused(tmp_path: Path, state: State) -> None:
+async def test_a_history_that_gives_the_solution_away_is_refused(tmp_path: Path, provider: Provider) -> None:
     task = make_task(tmp_path / "reverted")
     repo = task / "environment" / "repo"
     git(repo, "checkout", "-q", "future")
     commit(repo, {"calc/core.py": REPOSITORY["calc/core.py"]}, "undo the fix")
     with pytest.raises(TaskError, match=r"the history of .* holds solution/files/calc/core.py"):
-        prepare(task, state)
+        prepare(task, provider)
     (task / "task.toml").write_text(TASK_TOML.replace("[metadata]\n", '[metadata]\nhistory = "single-commit"\n'))
-    assert prepare(task, state).history.repositories[0].objects < 14
+    assert prepare(task, provider).history.repositories[0].objects < 14

@@ -7,23 +7,31 @@ import socket
 import pytest
 
 from lego_rl.errors import SandboxError
+from lego_rl.sandbox import seccomp
 from lego_rl.sandbox.bubblewrap import launch, layout
-from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
+from lego_rl.sandbox.docker.box import DockerSandbox
+from lego_rl.sandbox.docker.config import BRIDGE
+from lego_rl.sandbox.docker.provider import DockerImage
 from lego_rl.sandbox.look import network
-from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.sandbox import Phase, Sandbox
 from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.seal_request import SealRequest
 
+ALLOW_EVERYTHING = b"\x06\x00\x00\x00\x00\x00\xff\x7f"
+"""One instruction (linux/filter.h: BPF_RET with SECCOMP_RET_ALLOW)."""
 
-async def test_a_sealed_sandbox_waits_for_nobody(box: BubblewrapSandbox) -> None:
+
+async def test_a_sealed_sandbox_waits_for_nobody(box: Sandbox) -> None:
     loop = asyncio.get_running_loop()
     started = loop.time()
     assert await box.holes(SealRequest()) == []
     assert loop.time() - started < network.SECONDS, "no attempt is left to wait for"
 
 
-async def test_the_network_of_the_host_is_found(image: BubblewrapImage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_network_of_the_host_is_found(
+    bubblewrapped: BubblewrapImage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept = tuple(part for part in layout.NAMESPACES if part != "--unshare-net")
     monkeypatch.setattr(layout, "NAMESPACES", kept)
     abstract = f"lego-{os.getpid()}"
@@ -31,7 +39,7 @@ async def test_the_network_of_the_host_is_found(image: BubblewrapImage, monkeypa
         unix.bind(f"\0{abstract}")
         here = server.getsockname()
         monkeypatch.setattr("lego_rl.sandbox.seal_request.METADATA_ADDRESSES", (here,))
-        box = await image.start(Phase.AGENT)
+        box = await bubblewrapped.start(Phase.AGENT)
         try:
             with pytest.raises(SandboxError) as caught:
                 await verify_seal(box, None)
@@ -43,16 +51,40 @@ async def test_the_network_of_the_host_is_found(image: BubblewrapImage, monkeypa
     assert all(f"interface {name} exists" in caught.value.problem for name in names)
 
 
-async def test_sockets_that_pass_a_namespace_are_found(image: BubblewrapImage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sockets_that_pass_a_namespace_are_found(
+    bubblewrapped: BubblewrapImage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without the filter; whether the kernel has vsock decides what there is to find."""
     empty = os.memfd_create("no filter")
-    # One instruction that allows everything (linux/filter.h: BPF_RET with SECCOMP_RET_ALLOW).
-    os.pwrite(empty, b"\x06\x00\x00\x00\x00\x00\xff\x7f", 0)
+    os.pwrite(empty, ALLOW_EVERYTHING, 0)
     monkeypatch.setattr(launch, "filter_descriptor", lambda: os.dup(empty))
-    box = await image.start(Phase.AGENT)
+    box = await bubblewrapped.start(Phase.AGENT)
     try:
         holes = await box.holes(SealRequest())
     finally:
         await box.close()
         os.close(empty)
+    assert ("vsock sockets can be made" in holes) == network.can_make(40)
+
+
+@pytest.mark.docker
+async def test_the_network_of_a_daemon_is_found(contained: DockerImage) -> None:
+    box = await DockerSandbox.start(contained.ground, Phase.AGENT, BRIDGE)
+    try:
+        with pytest.raises(SandboxError, match=r"not sealed: .*interface eth0 exists") as caught:
+            await verify_seal(box, None)
+    finally:
+        await box.close()
+    assert "route" in caught.value.problem
+
+
+@pytest.mark.docker
+async def test_sockets_that_pass_a_container_are_found(contained: DockerImage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the daemon's own profile alone, which knows nothing of them."""
+    monkeypatch.setattr(seccomp, "compiled", lambda: ALLOW_EVERYTHING)
+    box = await contained.start(Phase.AGENT)
+    try:
+        holes = await box.holes(SealRequest())
+    finally:
+        await box.close()
     assert ("vsock sockets can be made" in holes) == network.can_make(40)
