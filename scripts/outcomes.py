@@ -1,4 +1,4 @@
-"""What to make of every name that a trial's record can hold: the texts of docs/reference/outcomes.md and faults.md.
+"""What to make of every name that a trial's record can hold: the texts of docs/reference/outcomes.md.
 
 Invariant: the names are the code's own. One without a text, or a text without a name, is an error, and a unit test
 writes every page.
@@ -11,7 +11,6 @@ from typing import Any, TypeAliasType, get_args
 from lego_rl.gateway.dialects import DIALECTS
 from lego_rl.gateway.dialects.base import Problem
 from lego_rl.gateway.trajectory import Accounting, BudgetHit, CallRole, Fate, Refusal, Unheld, Unreadable
-from lego_rl.rollout.faults import FAULT_TABLE, Ended
 
 
 @dataclass(frozen=True)
@@ -170,34 +169,7 @@ PROBLEMS: Mapping[str, str] = {
     "stalled": "the rest of the body did not come within 30 s: the client stopped sending. Nothing is counted",
     "context": "the prompt is over the budget: `refused` has `context`",
     "overloaded": "the engine failed, to be tried again: `refused` has `engine_error`",
-    "internal": "a sample contradicts itself (the trial ends in `engine_failed`), or `internal` of `refused`",
-}
-
-ENDED: Mapping[str, str] = {
-    "finished": "nothing",
-    "budget_exhausted": "nothing, if the policy does not know when to stop; `budget_hit` says which budget. Where good"
-    " trials are cut short, raise it",
-    "agent_timeout": "`logs/harness.stdout`: a tool that hangs, or a harness that does not end on the last answer",
-    "harness_error": "`logs/harness.stderr`. Some harnesses end so on a full context or after unreadable calls"
-    " ([harnesses.md](../harnesses.md)); if every trial does, `lego-rl harness test NAME`",
-    "harness_killed": "`detail` names the limit that was hit: `memory_mb` of the task, `sandbox.processes`",
-    "sandbox_lost": "`detail` names the limit that was hit: the work tree's size, memory without a control group",
-    "no_snapshot": "nothing; in many trials, what the agent does with the work tree",
-    "ungradable": "`logs/error.txt`; if all trials of a task end so, grade its own fix"
-    " ([tasks.md](../tasks.md#your-own-tasks))",
-    "grading_timeout": "if the task's own fix is slow too, raise `sandbox.grading_sec` and the task's `[verifier]"
-    " timeout_sec`",
-    "unrecordable": "`logs/error.txt`; report it",
-    "sandbox_start": "`lego-rl check sandbox`",
-    "setup_failed": "`detail`; `lego-rl harness verify NAME`",
-    "harness_silent": "`logs/harness.stderr`: it did not start, or sends what breaks the protocol (a 400 is no call)."
-    " `lego-rl harness test NAME --only fix`",
-    "engine_failed": "`detail`: the engine's own words, or what in a sample contradicts itself",
-    "grading_start": "`lego-rl check sandbox`",
-    "host_shortage": "`detail` says what has run out; free it, then `--resume`",
-    "cancelled": "`--resume`",
-    "unattributed_before": "`logs/error.txt`: a bug here or in Harbor, or a task that cannot be read; report it",
-    "unattributed_after": "`logs/error.txt`, or the traceback on the command's standard error; report it",
+    "internal": "a sample contradicts itself (the trial ends in `capture_failed`), or `internal` of `refused`",
 }
 
 
@@ -218,16 +190,6 @@ def outcomes_page() -> Iterator[str]:
     yield _table("refused", explained(names_of(Refusal), REFUSED))
     yield f"## Answers that are errors\n\n{_PROBLEMS}\n"
     yield _statuses()
-
-
-def fault_rows() -> Iterator[str]:
-    """The fault table, with what to do."""
-    yield "| ended | fault | reward | retried | meaning | what to look at |"
-    yield "| --- | --- | --- | --- | --- | --- |"
-    texts = explained(map(str, Ended), ENDED)
-    for row in FAULT_TABLE.values():
-        retried = "yes" if row.retry else "no"
-        yield f"| `{row.ended}` | {row.fault} | {row.treatment} | {retried} | {row.meaning} | {texts[row.ended]} |"
 
 
 def explained[T](names: Iterable[str], texts: Mapping[str, T]) -> dict[str, T]:
@@ -273,8 +235,8 @@ def _together(names: Iterable[str]) -> str:
 
 
 _INTRODUCTION = """What the names in a trial's record mean, whether they are normal, and where to look. `lego-rl inspect
-RUN/trials/ID` prints them, `outcome.json` holds them. How a trial ended is in the [fault table](faults.md); why a run
-was stopped, in [training.md](../training.md#what-to-do).
+RUN/trials/ID` prints them, `outcome.json` holds them. How a trial ended is in the [fault table](../faults.md); why a
+run was stopped, in [training.md](../training.md#what-to-do).
 """
 _EXCLUDED = """Keys of `excluded` in the accounting, with the tokens that each took. `sampled_tokens` is
 `trainable_tokens` plus all of them, and `delivered_fraction` is `trainable_tokens` ÷ `sampled_tokens`."""

@@ -1,4 +1,4 @@
-"""Write the generated reference: every page of docs/reference/.
+"""Write the generated reference: every page of docs/reference/, and docs/faults.md.
 
 Run ``.venv/bin/python -m scripts.reference`` after changing a settings class, a harness's options, the fault table or a
 name that a record can hold. A unit test compares the committed files with what this prints.
@@ -15,16 +15,17 @@ from pydantic_core import PydanticUndefined
 from lego_rl.config.recipe import Recipe
 from lego_rl.config.sft_recipe import SftRecipe
 from lego_rl.harness.registry import REGISTRY
-from scripts import outcomes
+from scripts import faults_page, outcomes
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+FAULTS = FOLDER.parent / "faults.md"
 NOTE = "<!-- Generated: .venv/bin/python -m scripts.reference -->\n"
 
 
 def pages() -> dict[Path, str]:
     """Every generated page: path → text."""
-    made = {"recipe": recipe_page(), "sft": sft_page(), "faults": faults_page(), "outcomes": outcomes_page()}
-    return {FOLDER / f"{name}.md": text for name, text in made.items()}
+    made = {"recipe": recipe_page(), "sft": sft_page(), "outcomes": outcomes_page()}
+    return {FAULTS: fault_table_page()} | {FOLDER / f"{name}.md": text for name, text in made.items()}
 
 
 def recipe_page() -> str:
@@ -65,19 +66,14 @@ def section(title: str, model: type[BaseModel]) -> Iterator[str]:
         yield from section(inner_title, inner_model)
 
 
-def faults_page() -> str:
+def fault_table_page() -> str:
     """The fault table."""
-    return "\n".join([NOTE, "# Fault table\n", " ".join(FAULTS_TEXT.split()) + "\n", *outcomes.fault_rows(), ""])
+    return "\n".join([NOTE, "# Fault table\n", *faults_page.faults_page()])
 
 
 def outcomes_page() -> str:
     """Everything else that a trial's record says in names."""
     return "\n".join([NOTE, "# What a record says\n", *outcomes.outcomes_page()])
-
-
-FAULTS_TEXT = """Every trial ends in one row. `graded`: the tests' verdict, 0 without one; `zero`: 0; `masked`: no
-reward, out of the loss, the group statistics and every denominator. An agent can only reach rows that are graded or
-zero."""
 
 
 def models_in(annotation: object) -> list[type[BaseModel]]:

@@ -144,7 +144,8 @@ def _spell(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
 
 
 def _headline(record: TrialRecord, recipe: Recipe | None) -> Text:
-    reward = "masked" if record.outcome.reward is None else f"reward {record.outcome.reward}"
+    unrewarded = "masked" if record.outcome.row.is_masked else "not graded"
+    reward = unrewarded if record.outcome.reward is None else f"reward {record.outcome.reward}"
     counts = record.accounting
     ran = f"{reward} · {record.outcome.ended.value} · {record.spec.harness.name} {record.harness_version}"
     # Reasons are, in part, what an agent wrote into its requests: none may begin a line of its own.

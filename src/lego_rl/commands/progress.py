@@ -16,7 +16,7 @@ from rich.text import Text
 from lego_rl.commands.screen import Screen
 from lego_rl.evaluate.heldout import Score, score
 from lego_rl.plain_text import plain_line
-from lego_rl.rollout.outcome import Reward
+from lego_rl.rollout.outcome import Outcome
 from lego_rl.rollout.runner import Progress, TrialEnded, TrialRetried
 
 _QUIET_SECONDS = 15.0
@@ -49,7 +49,7 @@ class ConsoleProgress:
         self._printed = 0.0
         self._label = ""
         self._label_started = 0.0
-        self._rewards: list[Reward | None] = []
+        self._outcomes: list[Outcome] = []
         self._evaluated: dict[str, float | None] = {}
 
     def __enter__(self) -> Self:
@@ -69,9 +69,9 @@ class ConsoleProgress:
         if not isinstance(event, TrialEnded):
             return
         if event.record.spec.label != self._label:
-            self._label, self._label_started, self._rewards = event.record.spec.label, time.monotonic(), []
-        self._rewards.append(event.record.outcome.reward)
-        now = score(self._rewards)
+            self._label, self._label_started, self._outcomes = event.record.spec.label, time.monotonic(), []
+        self._outcomes.append(event.record.outcome)
+        now = score(self._outcomes)
         line = (
             f"{self._label} · trials {event.done}/{event.total} · solved {now.solved}/{now.trials}"
             f" · {time.monotonic() - self._label_started:.0f} s"

@@ -118,9 +118,9 @@ def show_before(directory: RunDirectory, splits: Sequence[str], watcher: Watcher
     """
     before = [trial for trial in RunFiles(directory).trials if trial.spec.label == BEFORE]
     for split in splits:
-        rewards = [trial.outcome.reward for trial in before if trial.spec.split == split]
-        if rewards:
-            watcher.evaluated(BEFORE, split, score(rewards))
+        outcomes = [trial.outcome for trial in before if trial.spec.split == split]
+        if outcomes:
+            watcher.evaluated(BEFORE, split, score(outcomes))
 
 
 def _resuming(path: Path) -> str:

@@ -104,7 +104,7 @@ class RolloutSection(Settings):
     concurrency: int = Field(default=4, ge=1)
     """Trials that run at the same time."""
     retries: int = Field(default=2, ge=0)
-    """How often a trial that died of an infrastructure fault is run again."""
+    """How often a trial that died of an infrastructure fault is run again, where the fault table allows so many."""
     retry_pause_sec: float = Field(default=5.0, ge=0)
     """Seconds before the first of these tries; the pause doubles with each further one, up to a minute."""
 

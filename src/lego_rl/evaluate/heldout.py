@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, PositiveInt
 
 from lego_rl.errors import ConfigError
-from lego_rl.rollout.outcome import Reward
+from lego_rl.rollout.outcome import Outcome
 from lego_rl.settings import Settings
 from lego_rl.tasks.task import Task
 
@@ -39,7 +39,7 @@ class Score:
 
     Attributes:
         solved: Trials with reward 1.
-        trials: Trials with a reward; infrastructure faults are in neither.
+        trials: Trials in the denominator, by the fault table; infrastructure faults are in neither.
     """
 
     solved: int = 0
@@ -51,9 +51,9 @@ class Score:
         return self.solved / self.trials if self.trials else None
 
 
-def score(rewards: Iterable[Reward | None]) -> Score:
+def score(outcomes: Iterable[Outcome]) -> Score:
     """Count what is solved among what counts."""
-    counted = [reward for reward in rewards if reward is not None]
+    counted = [reward for outcome in outcomes if (reward := outcome.counted_reward) is not None]
     return Score(solved=sum(counted), trials=len(counted))
 
 

@@ -3,12 +3,16 @@
 Invariant: one listener never has more than `most` connections open, so a sandbox cannot use up the host's file handles
 or memory and with them the other trials'. The rest wait in the kernel and are refused nothing: whoever is answered
 while more than half of the places are taken is asked to hang up, so idle clients cannot keep the waiting ones out.
+Nothing that a client does ends the listener: only the loss of its socket does, and a sandbox has no descriptor of it.
 """
 
 import asyncio
+import errno
+import logging
 import resource
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import override
 
 CONNECTIONS = 64
@@ -18,6 +22,10 @@ _SHARE_OF_HANDLES = 0.5
 _FEWEST = 4
 _PAUSE_SECONDS = 1.0
 """How long nothing is accepted after the host had no file handle or memory for a connection."""
+_LOST = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK}
+"""What accept(2) says of a socket that is closed or does not listen any more."""
+
+_LOG = logging.getLogger(__name__)
 
 
 def connections_each(listeners: int) -> int:
@@ -38,12 +46,16 @@ class BoundedListener:
         sock: The socket; closed with the listener.
         protocol: Makes the protocol of a connection.
         most: Most connections open at once.
+
+    Attributes:
+        lost: Why nothing can be accepted any more; ``None`` as long as it can.
     """
 
     def __init__(self, sock: socket.socket, protocol: Callable[[], asyncio.Protocol], most: int) -> None:
         self._sock = sock
         self._protocol = protocol
         self._most = most
+        self.lost: OSError | None = None
         self._open = 0
         self._places = asyncio.Semaphore(most)
         sock.setblocking(False)
@@ -67,12 +79,25 @@ class BoundedListener:
         loop = asyncio.get_running_loop()
         while True:
             await self._places.acquire()
-            connection = await self._next()
+            try:
+                connection = await self._next()
+            except OSError as error:
+                self.lost = error
+                _LOG.error("the listener of a session is lost: %s", error)
+                return
             self._open += 1
-            await loop.connect_accepted_socket(lambda: _Counted(self._protocol(), self._gone), connection)
+            try:
+                await loop.connect_accepted_socket(lambda: _Counted(self._protocol(), self._gone), connection)
+            except OSError:  # of this one connection, before its protocol heard of it
+                connection.close()
+                self._gone()
 
     async def _next(self) -> socket.socket:
-        """The next connection. There is no pause between taking it and returning it, so that none gets lost."""
+        """The next connection. There is no pause between taking it and returning it, so that none gets lost.
+
+        Raises:
+            OSError: There will be none: the socket is lost.
+        """
         while True:
             try:
                 return self._sock.accept()[0]
@@ -80,7 +105,10 @@ class BoundedListener:
                 await _readable(self._sock)
             except ConnectionAbortedError:
                 continue
-            except OSError:  # the host has no handle or memory left; it stays readable, so trying at once would spin
+            except OSError as error:
+                if error.errno in _LOST:
+                    raise
+                # The host has no handle or memory left; the socket stays readable, so trying at once would spin.
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     def _gone(self) -> None:
@@ -124,8 +152,10 @@ class _Counted(asyncio.Protocol):
 async def _readable(sock: socket.socket) -> None:
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
-    loop.add_reader(sock, ready.set)
+    descriptor = sock.fileno()
+    loop.add_reader(descriptor, ready.set)
     try:
         await ready.wait()
     finally:
-        loop.remove_reader(sock)
+        with suppress(ValueError):  # closed meanwhile
+            loop.remove_reader(descriptor)

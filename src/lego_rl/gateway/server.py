@@ -7,15 +7,18 @@ its call.
 """
 
 import asyncio
+import logging
 import secrets
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from lego_rl.engine.protocol import Engine
+from lego_rl.engine.protocol import Engine, EngineError, Sampling
+from lego_rl.engine.token_ids import TokenIds
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.connections import CONNECTIONS, BoundedListener
 from lego_rl.gateway.dialects import DIALECTS
@@ -30,6 +33,8 @@ from lego_rl.gateway.tool_calls import ToolCallParser
 from lego_rl.gateway.trajectory import Trajectory
 from lego_rl.messages import Json
 
+_LOG = logging.getLogger(__name__)
+
 _BODY_BASE, _BODY_PER_TOKEN, _BODY_MOST = 4 * 2**20, 64, 64 * 2**20
 """Bytes of a request body: for what never becomes a token (images, markup), for each token of context, and at most."""
 
@@ -40,6 +45,11 @@ class Listener:
 
     _bounded: BoundedListener = field(repr=False)
     _runner: web.AppRunner = field(repr=False)
+
+    @property
+    def lost(self) -> OSError | None:
+        """Why the socket answers nobody any more; ``None`` as long as it does. No client can bring that about."""
+        return self._bounded.lost
 
     async def close(self) -> None:
         """Stop listening and drop the open connections."""
@@ -133,6 +143,23 @@ class Gateway:
         assert runner.server is not None, "it was set up"
         bounded = BoundedListener(sock, runner.server, self._connections)
         return Listener(bounded, runner)
+
+    async def engine_answers(self, within_sec: float) -> bool:
+        """Whether the engine samples a token when it is asked for one: the health of an engine that was silent.
+
+        Args:
+            within_sec: How long it may take.
+        """
+        sampling = Sampling(temperature=1.0, max_tokens=1, stop_token_ids=self._template.stop_token_ids, seed=0)
+        prompt = TokenIds(np.array([self._template.end_of_turn], np.int32))
+        try:
+            async with asyncio.timeout(within_sec):
+                await self._engine.generate(prompt, sampling)
+        except (TimeoutError, EngineError):
+            return False
+        except Exception:  # noqa: BLE001  # no evidence that it is down: a bug, which the log shows
+            _LOG.exception("the engine met what nobody foresaw when it was asked for one token")
+        return True
 
     async def close(self, session: Session) -> Trajectory:
         """End a session and return what was captured; once, for the session does not hold it any longer.

@@ -60,6 +60,9 @@ class Session:
         failure: What failed on this side. An `EngineError` is transient, the next answered call clears it; anything
             else stays, and every later request is refused. No harness and no policy can bring about an `EngineError`
             or a `CaptureError`; what nobody foresaw may be a bug that the agent's own words bring out.
+        unanswered: Whether the newest model call that came to an end came to it without an answer: the time was up,
+            nobody waited any more, or the session was closed. An engine that hangs looks like this, and so does one
+            that samples for long.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Session:
         self.budget = budget
         self.requests = 0
         self.failure: Exception | None = None
+        self.unanswered = False
         self._engine = engine
         self._template = template
         self._parser = parser
@@ -168,6 +172,7 @@ class Session:
             CaptureError: A call contradicted itself; nothing of the trial can be trusted.
         """
         self._ledger.closed = True
+        self.unanswered |= any(call.recording is None for call in self._flights)
         for exchange in self._flights.values():
             exchange.abort()
         self._spool.close()
@@ -253,6 +258,7 @@ class Session:
         if self._log is not None:
             self._log.write(call, turn)
         self._ledger.answered(call.index)
+        self.unanswered = False
         if isinstance(self.failure, EngineError):
             self.failure = None
         return Answer(turn.message, sample.finish_reason == "length", len(prompt_ids), len(sample.token_ids))
@@ -262,6 +268,7 @@ class Session:
         superseded = self._flights.pop(call, None) is None
         if call.recording is None:
             self._tree.discard(call)
+            self.unanswered |= not superseded
         if task.cancelled():
             if not superseded and not self._ledger.closed:
                 self._ledger.refused["client_gone"] += 1

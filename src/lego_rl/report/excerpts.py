@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lego_rl.evaluate.heldout import score
 from lego_rl.plain_text import plain
 from lego_rl.report.cut_text import Text, cut
 from lego_rl.report.files import RunFiles, Trial
 from lego_rl.rollout.labels import AFTER, BEFORE
+from lego_rl.rollout.outcome import Reward
 
 MOST_TURNS = 40
 """Kept of one trial."""
@@ -106,7 +108,7 @@ class _Sides:
     def attempt(self) -> int | None:
         """The first attempt number at which the two differ in reward, else the first that both have."""
         shared = sorted(self.before.keys() & self.after.keys())
-        differing = (n for n in shared if self.before[n].outcome.reward != self.after[n].outcome.reward)
+        differing = (n for n in shared if _counted(self.before[n]) != _counted(self.after[n]))
         return next(differing, shared[0] if shared else None)
 
 
@@ -168,7 +170,7 @@ def _attempt(run: RunFiles, trial: Trial) -> Attempt:
     return Attempt(
         trial_id=trial.spec.id,
         number=(trial.spec.attempt + 1, trial.spec.attempts),
-        reward=trial.outcome.reward,
+        reward=_counted(trial),
         ended=trial.outcome.ended.value,
         detail=cut(trial.outcome.detail, 300),
         turns=tuple(turns[:MOST_TURNS]),
@@ -212,6 +214,10 @@ def _string(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def _counted(trial: Trial) -> Reward | None:
+    return trial.outcome.counted_reward
+
+
 def _solved(trials: dict[int, Trial]) -> tuple[int, int]:
-    rewards = [trial.outcome.reward for trial in trials.values() if trial.outcome.reward is not None]
-    return sum(rewards), len(rewards)
+    found = score(trial.outcome for trial in trials.values())
+    return found.solved, found.trials

@@ -154,7 +154,7 @@ def _families(trials: Sequence[Trial], trained: frozenset[str]) -> dict[str, Fam
 
 
 def _score(trials: Iterable[Trial], label: str) -> Score:
-    return score(trial.outcome.reward for trial in trials if trial.spec.label == label)
+    return score(trial.outcome for trial in trials if trial.spec.label == label)
 
 
 def _values(rows: Iterable[Row], name: str) -> list[float]:

@@ -48,6 +48,7 @@ class LiveTrial:
         completed: How the harness ended.
         trajectory: What the session captured, once it is closed.
         capture_error: Why nothing of it can be trusted.
+        gateway_lost: Why nobody could reach the session any more, if that was so.
     """
 
     gateway: Gateway
@@ -61,6 +62,7 @@ class LiveTrial:
     completed: Completed | None = None
     trajectory: Trajectory | None = None
     capture_error: CaptureError | None = None
+    gateway_lost: OSError | None = None
     _listener: Listener | None = field(default=None, repr=False)
     _closed: bool = field(default=False, repr=False)
 
@@ -80,6 +82,7 @@ class LiveTrial:
         self._closed = True
         try:
             if self._listener is not None:
+                self.gateway_lost = self._listener.lost
                 await self._listener.close()
         finally:
             try:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from lego_rl.errors import RunError
 from lego_rl.gateway.trajectory import Segment
-from lego_rl.rollout.faults import FAULT_TABLE, Treatment
 from lego_rl.rollout.labels import may_be_learned_from
 from lego_rl.rollout.settled import settled_records
 from lego_rl.rollout.store import RunDirectory
@@ -29,8 +28,8 @@ def demonstrated_segments(folder: Path) -> Iterator[Segment]:
         raise RunError(f"{folder} holds no captured trials", "name the run directory of a capture")
     empty = True
     for record in settled_records(directory):
-        masked = FAULT_TABLE[record.outcome.ended].treatment is Treatment.MASKED
-        if may_be_learned_from(record.spec.label) and record.trajectory is not None and not masked:
+        learned = may_be_learned_from(record.spec.label) and record.outcome.is_trained
+        if learned and record.trajectory is not None:
             empty = empty and not record.trajectory.segments
             yield from record.trajectory.segments
     if empty:

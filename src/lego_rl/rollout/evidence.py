@@ -1,58 +1,92 @@
 """From what a trial left behind to the two sides of its evidence: what an agent can bring about, and what it cannot."""
 
+from dataclasses import dataclass
+
 from lego_rl.engine.protocol import EngineError
+from lego_rl.gateway.trajectory import Trajectory
 from lego_rl.rollout.agent import LiveTrial
-from lego_rl.rollout.faults import Conduct, Ended, HostEvidence, HostFailure, Row
+from lego_rl.rollout.attribution import Conduct, HostEvidence, HostFailure, LastAnswer
+from lego_rl.rollout.faults import Ended, Row
 from lego_rl.rollout.harbor_trial import Failure, Grades
+from lego_rl.rollout.shortage import Shortage
 from lego_rl.rollout.spec import Grading
-from lego_rl.sandbox.grading import GradingStartError
+from lego_rl.sandbox.diff import TOO_LARGE
+from lego_rl.sandbox.limits import LimitHits
+from lego_rl.sandbox.loss import LossCause
+from lego_rl.sandbox.verdict import GradingEnd, Verdict
 
 DETAIL_CHARS = 400
+
+_LOSSES = {LossCause.KILLED: HostFailure.SANDBOX_KILLED, LossCause.RUNTIME: HostFailure.RUNTIME}
+_SHORTAGES = {"disk": HostFailure.DISK, "memory": HostFailure.MEMORY, "handles": HostFailure.HANDLES}
+_BEFORE = {"TaskError": HostFailure.TASK, "SealError": HostFailure.SEAL}
+"""What kinds of failures are before the agent begins, wherever they are raised."""
+_GRADING = {
+    "TaskError": HostFailure.TASK,
+    "GradingStartError": HostFailure.GRADING_START,
+    "GradingKilledError": HostFailure.SANDBOX_KILLED,
+    "GradingRuntimeError": HostFailure.RUNTIME,
+}
+"""The same while a change is graded. No other kind is the host's: it may be the doing of the tested code."""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What the host was asked when a trial had gone wrong, its sandbox and its session being closed.
+
+    Attributes:
+        shortage: What the host has run out of, if anything.
+        engine_silent: Whether the engine did not answer a probe either.
+    """
+
+    shortage: Shortage | None = None
+    engine_silent: bool = False
+
+
+NOTHING_FOUND = Inspection()
 
 
 def conduct_of(live: LiveTrial, grades: Grades, failure: Failure | None, grading: Grading) -> Conduct:
     """What the agent did, or could have done."""
     done = live.completed
     ended_by_itself = done is not None and not done.timed_out and not done.died
+    verdict, patch = grades.verdict, grades.patch
     return Conduct(
         exit_code=done.returncode if done is not None and ended_by_itself else None,
         timed_out=done is not None and done.timed_out,
         budget_hit=live.trajectory.accounting.budget_hit if live.trajectory is not None else None,
-        snapshot=grades.patch is not None,
-        reward=grades.verdict.reward if grades.verdict is not None else None,
-        grading_timed_out=failure is not None and failure.kind == "VerifierTimeoutError",
+        last_answer=_last_answer(live.trajectory),
+        hits=grades.limit_hits or LimitHits(),
+        snapshot=patch is not None,
+        too_large=patch is not None and any(reason in TOO_LARGE for reason in patch.dropped.values()),
+        reward=verdict.reward if verdict is not None else None,
+        grading=_grading_end(verdict, failure),
         to_grade=grading is Grading.FRESH,
     )
 
 
-def host_evidence(live: LiveTrial, grades: Grades, failure: Failure | None, shortage: str | None) -> HostEvidence:
+def host_evidence(live: LiveTrial, grades: Grades, failure: Failure | None, inspection: Inspection) -> HostEvidence:
     """What the host saw fail by itself.
 
     Args:
         live: The trial's live objects.
         grades: What the verifier wrote.
         failure: The exception that the trial ended with.
-        shortage: What the host has run out of (`host_shortage`), if anything.
+        inspection: What the host was asked afterwards.
     """
-    return HostEvidence(
-        began=live.began,
-        requests=live.session.requests,
-        failure=_host_failure(live, grades, failure, shortage),
-        shortage=shortage or "",
-    )
+    found = _host_failure(live, grades, failure, inspection)
+    return HostEvidence(live.began, live.session.requests, *(found or (None, "")))
 
 
 def detail_of(row: Row, host: HostEvidence, live: LiveTrial, grades: Grades, failure: Failure | None) -> str:
     """One line for people."""
     parts = [row.meaning]
-    if row.ended is Ended.BUDGET_EXHAUSTED and live.trajectory is not None:
-        parts.append(f"{live.trajectory.accounting.budget_hit}")
-    if row.ended in (Ended.HARNESS_ERROR, Ended.HARNESS_KILLED, Ended.HARNESS_SILENT) and live.completed is not None:
+    if row.ended in _WITH_EXIT_CODE and live.completed is not None:
         parts.append(f"exit code {live.completed.returncode}")
     if live.capture_error is not None:
         parts.append(str(live.capture_error))
-    if row.ended is Ended.HOST_SHORTAGE:
-        parts.append(host.shortage)
+    if host.found:
+        parts.append(host.found)
     if live.session.failure is not None and live.capture_error is None:
         parts.append(f"{type(live.session.failure).__name__}: {live.session.failure}")
     if failure is not None:
@@ -64,9 +98,34 @@ def detail_of(row: Row, host: HostEvidence, live: LiveTrial, grades: Grades, fai
 
 def may_be_short(live: LiveTrial, grades: Grades, failure: Failure | None) -> bool:
     """Whether a shortage of the host, if there is one, could be why the trial ended as it did."""
-    return (
-        _before_the_verdict(grades, failure) is not None or live.session.failure is not None or _unwatched(live, grades)
-    )
+    unfinished = grades.verdict is not None and grades.verdict.ended in ("not_applied", "died", "no_report")
+    failed = _before_the_verdict(grades, failure) is not None or live.session.failure is not None
+    return unfinished or failed or _limited(live, grades)
+
+
+_WITH_EXIT_CODE = {
+    Ended.HARNESS_ERROR,
+    Ended.HARNESS_KILLED,
+    Ended.HARNESS_SILENT,
+    Ended.OUT_OF_MEMORY,
+    Ended.TOO_MANY_PROCESSES,
+}
+
+
+def _grading_end(verdict: Verdict | None, failure: Failure | None) -> GradingEnd | None:
+    """How grading ended; Harbor's own limit is far beyond that of the tests, and as much the tested code's doing."""
+    if verdict is not None:
+        return verdict.ended
+    return "timed_out" if failure is not None and failure.kind == "VerifierTimeoutError" else None
+
+
+def _last_answer(trajectory: Trajectory | None) -> LastAnswer:
+    main = [] if trajectory is None else [call for call in trajectory.generations if call.role == "main"]
+    if not main or main[-1].fate != "delivered":
+        return "whole"
+    if main[-1].finish_reason == "length":
+        return "cut"
+    return "whole" if main[-1].parsed else "malformed"
 
 
 def _before_the_verdict(grades: Grades, failure: Failure | None) -> Failure | None:
@@ -75,10 +134,12 @@ def _before_the_verdict(grades: Grades, failure: Failure | None) -> Failure | No
     return None if late or grades.verdict is not None else failure
 
 
-def _unwatched(live: LiveTrial, grades: Grades) -> bool:
-    """Whether the harness was killed at work because the host could not measure its sandbox."""
-    died = live.completed is not None and live.completed.died
-    return died and grades.limit_hits is not None and grades.limit_hits.unmeasured
+def _limited(live: LiveTrial, grades: Grades) -> bool:
+    """Whether the harness did not survive its work in a sandbox that was killed for memory or could not be measured:
+    on a host that is short of memory both happen to sandboxes that kept to their limits."""
+    hits = grades.limit_hits
+    stopped = live.completed is not None and not live.completed.timed_out and live.completed.returncode != 0
+    return stopped and hits is not None and (hits.memory > 0 or hits.unmeasured)
 
 
 def _limits_hit(grades: Grades) -> list[str]:
@@ -90,19 +151,43 @@ def _limits_hit(grades: Grades) -> list[str]:
     return [*found, "its limits could not be measured"] if hits["unmeasured"] else found
 
 
-def _host_failure(live: LiveTrial, grades: Grades, failure: Failure | None, shortage: str | None) -> HostFailure | None:
+def _host_failure(
+    live: LiveTrial, grades: Grades, failure: Failure | None, inspection: Inspection
+) -> tuple[HostFailure, str] | None:
+    """What failed on the host's side, and what was seen of it."""
     if not live.began:
-        if failure is None or not failure.is_foreseen:
-            return HostFailure.INTERNAL
-        return HostFailure.SETUP if live.sandbox_started else HostFailure.SANDBOX_START
-    asked = live.session.failure
-    if live.capture_error is not None or isinstance(asked, EngineError):
-        return HostFailure.ENGINE
-    failure = _before_the_verdict(grades, failure)
-    if shortage is not None and may_be_short(live, grades, failure):
-        return HostFailure.SHORTAGE
-    # An answer that nobody foresaw may be a bug that the agent's own words bring out: it masks nothing.
-    if asked is not None or (failure is not None and not failure.is_foreseen):
+        return _before_the_agent(live, failure), ""
+    shortage = inspection.shortage if may_be_short(live, grades, failure) else None
+    return _observed(live, inspection) or _of(shortage) or _raised(live, _before_the_verdict(grades, failure))
+
+
+def _before_the_agent(live: LiveTrial, failure: Failure | None) -> HostFailure:
+    if failure is None or not failure.is_foreseen:
         return HostFailure.INTERNAL
-    # Whatever else fails from here on may be the doing of the file tree that the agent left, or of the tested code.
-    return HostFailure.GRADING_START if failure is not None and failure.kind == GradingStartError.__name__ else None
+    return _BEFORE.get(failure.kind, HostFailure.SETUP if live.sandbox_started else HostFailure.SANDBOX_START)
+
+
+def _observed(live: LiveTrial, inspection: Inspection) -> tuple[HostFailure, str] | None:
+    """What the host saw fail while the agent was at work, or directly after: decisive, whatever the verdict."""
+    if live.capture_error is not None:
+        return HostFailure.CAPTURE, ""
+    if isinstance(live.session.failure, EngineError):
+        return HostFailure.ENGINE, ""
+    if live.gateway_lost is not None:
+        return HostFailure.GATEWAY, f"{live.gateway_lost}"
+    loss = None if live.completed is None else live.completed.loss
+    if loss is not None:
+        return _LOSSES[loss.cause], loss.found
+    return (HostFailure.ENGINE_SILENT, "") if inspection.engine_silent else None
+
+
+def _of(shortage: Shortage | None) -> tuple[HostFailure, str] | None:
+    return None if shortage is None else (_SHORTAGES[shortage.of], shortage.found)
+
+
+def _raised(live: LiveTrial, failure: Failure | None) -> tuple[HostFailure, str] | None:
+    """What an exception says. One that nobody foresaw may be a bug that the agent's own words bring out, and whatever
+    else fails may be the doing of the file tree that it left, or of the tested code: neither masks anything."""
+    if live.session.failure is not None or (failure is not None and not failure.is_foreseen):
+        return HostFailure.INTERNAL, ""
+    return (_GRADING[failure.kind], "") if failure is not None and failure.kind in _GRADING else None

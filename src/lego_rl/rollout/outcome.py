@@ -4,30 +4,60 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from lego_rl.gateway.trajectory import Accounting, Trajectory
-from lego_rl.rollout.faults import FAULT_TABLE, Ended, unrecordable
+from lego_rl.rollout.attribution import unrecordable
+from lego_rl.rollout.faults import FAULT_TABLE, Ended, Rewarded, Row
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.sandbox.limits import LimitHits, LimitReport
 from lego_rl.sandbox.verdict import Patch, Verdict
 
 type Reward = Literal[0, 1]
-"""A graded trial's reward. ``None`` in its place means masked: out of the loss, the group statistics and every rate."""
+"""A graded trial's reward. ``None`` in its place means that there is none: masked, or not to be graded."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a trial ended.
+    """How a trial ended, and what its row of the fault table makes of it: everyone who trains, compares or counts asks
+    the properties here.
 
     Attributes:
         reward: 0 or 1; ``None`` where the trial counts for nothing (an infrastructure fault, or nothing to be graded).
         ended: The row of the fault table.
         verdict: What the task's tests say, where the change was graded.
         detail: One line for people: what happened, in this trial's own figures.
+
+    Raises:
+        ValueError: The row gives no such reward.
     """
 
     reward: Reward | None
     ended: Ended
     verdict: Verdict | None
     detail: str
+
+    def __post_init__(self) -> None:
+        most = {Rewarded.NOTHING: None, Rewarded.ZERO: 0, Rewarded.VERDICT: 1}[self.row.rewarded]
+        if self.reward is not None and (most is None or self.reward > most):
+            raise ValueError(f"a trial that ended in {self.ended} has no reward of {self.reward}")
+
+    @property
+    def row(self) -> Row:
+        """The row of the fault table."""
+        return FAULT_TABLE[self.ended]
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether the trial's tokens may be trained on."""
+        return self.row.trained
+
+    @property
+    def group_reward(self) -> Reward | None:
+        """What the trial adds to its group's statistics; ``None`` for nothing."""
+        return self.reward if self.row.in_group else None
+
+    @property
+    def counted_reward(self) -> Reward | None:
+        """What the trial adds to a solve rate; ``None`` where it is not in the denominator."""
+        return self.reward if self.row.in_denominator else None
 
 
 @dataclass(frozen=True)
@@ -113,7 +143,7 @@ class TrialRecord:
         Args:
             problem: Why it cannot be written, for people.
         """
-        row = unrecordable(FAULT_TABLE[self.outcome.ended])
+        row = unrecordable(self.outcome.row)
         kept = Outcome(
             reward=None if self.outcome.reward is None else 0,
             ended=row.ended,

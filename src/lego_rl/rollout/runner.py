@@ -4,6 +4,10 @@ Invariant: a trial is scored at most once. Its record is on the disk before the 
 says is scored is loaded, never run again. Whatever stops a batch leaves every scored trial behind and no other trace
 that a resumed batch could trip over. The one exception are unattributed trials where there are so many that they
 stopped the batch: a bug took them, the journal says so, and a resumed batch runs them again.
+
+A try is a trial run from its start under the same specification, seeds included, so which try is kept changes nothing
+in what it was to sample. Tries are bounded: by the row of the fault table and the caller for one call of
+`run_trials`, by `retries_of_batch` for all trials of the call together, and by `MOST_TRIES` for a trial over all calls.
 """
 
 import asyncio
@@ -13,22 +17,26 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from lego_rl.errors import ConfigError
+from lego_rl.errors import ConfigError, RunError
 from lego_rl.gateway.threads import in_thread
-from lego_rl.rollout.faults import (
-    FAULT_TABLE,
-    Ended,
-    Treatment,
-    check_batch,
-    is_unattributed,
-    too_many_unattributed,
-)
+from lego_rl.rollout.batch_check import check_batch, is_unattributed, too_many_unattributed
+from lego_rl.rollout.faults import MOST_TRIES, Ended
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import Outcome, TrialRecord
-from lego_rl.rollout.settled import CANCELLED, FAULTED, REOPENED, SCORED, STARTED, settled_trials
+from lego_rl.rollout.settled import (
+    CANCELLED,
+    FAULTED,
+    REOPENED,
+    SCORED,
+    STARTED,
+    STOPPED,
+    faulted_tries,
+    settled_trials,
+)
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import TrialStore, UnrecordableError
 
+_FEWEST_RETRIES = 8
 LONGEST_PAUSE_SEC = 60.0
 """Most seconds between two tries of a trial, however many there are."""
 
@@ -110,7 +118,7 @@ async def run_trials(
         runtime: Runs single trials.
         journal: Says what is already scored, and is told what happens.
         concurrency: Most trials at a time.
-        retries: Further tries that a trial gets in this call after an infrastructure fault.
+        retries: Most further tries that a trial gets in this call; its row of the fault table may allow fewer.
         retry_pause_sec: Before the first of them; see `pause_before`.
         progress: Is told of every event, on the event loop.
 
@@ -142,8 +150,22 @@ async def run_trials(
     unattributed = [record.spec.id for record in records if is_unattributed(record.outcome.ended)]
     if too_many_unattributed(len(unattributed), len(records)):
         journal.append(REOPENED, {"ids": [*unattributed]})
-    check_batch((record.outcome.ended, record.outcome.detail) for record in records)
+    try:
+        check_batch((record.outcome.ended, record.outcome.detail) for record in records)
+    except RunError:
+        # Somebody is asked to mend what took them, so they get all their tries once more.
+        journal.append(STOPPED, {"ids": [spec.id for spec in specs]})
+        raise
     return records
+
+
+def retries_of_batch(trials: int) -> int:
+    """Most further tries of all trials of a batch together: where so many fault, more of the same mends nothing.
+
+    Args:
+        trials: Of the batch.
+    """
+    return max(_FEWEST_RETRIES, trials)
 
 
 def pause_before(retry: int, first_sec: float) -> float:
@@ -179,13 +201,15 @@ class _Batch:
         self._retry_pause_sec = retry_pause_sec
         self._progress = progress
         self._total = len(specs)
+        self._retries_left = retries_of_batch(len(specs))
         self._tries = Counter(str(entry.data["id"]) for entry in journal.entries if entry.kind == STARTED)
+        self._faulted = faulted_tries(journal.entries)
         settled = settled_trials(journal.entries)
-        scored = {name for name, each in settled.items() if each.kind == SCORED}
+        final = {name for name, each in settled.items() if each.kind == SCORED or self._faulted[name] >= MOST_TRIES}
         for spec in specs:
-            if spec.id in scored:
+            if spec.id in final:
                 self._keep(runtime.store.load(spec.id), loaded=True)
-        self._waiting = iter([spec for spec in specs if spec.id not in scored])
+        self._waiting = iter([spec for spec in specs if spec.id not in final])
 
     async def work(self) -> None:
         """Take specifications until none is left."""
@@ -199,14 +223,20 @@ class _Batch:
     async def _settle(self, spec: TrialSpec) -> TrialRecord:
         """Run a trial until it is scored or its tries are used up."""
         record = await self._try(spec)
-        for retry in range(self._retries):
-            if not FAULT_TABLE[record.outcome.ended].retry:
-                break
+        retry = 0
+        while self._may_retry(record, retry):
+            self._retries_left -= 1
             pause = pause_before(retry, self._retry_pause_sec)
             self._progress(TrialRetried(spec, record.tries, record.outcome, pause))
             await asyncio.sleep(pause)
             record = await self._try(spec)
+            retry += 1
         return record
+
+    def _may_retry(self, record: TrialRecord, retried: int) -> bool:
+        """Whether a trial that was retried so often gets a further try."""
+        allowed = min(record.outcome.row.retries, self._retries)
+        return retried < allowed and self._faulted[record.spec.id] < MOST_TRIES and self._retries_left > 0
 
     async def _try(self, spec: TrialSpec) -> TrialRecord:
         self._tries[spec.id] += 1
@@ -219,9 +249,9 @@ class _Batch:
             self._journal.append(CANCELLED, {"id": spec.id, "try": tries, "ended": Ended.CANCELLED.value})
             raise
         outcome = record.outcome
-        masked = FAULT_TABLE[outcome.ended].treatment is Treatment.MASKED
+        self._faulted[spec.id] += outcome.row.is_masked
         self._journal.append(
-            FAULTED if masked else SCORED,
+            FAULTED if outcome.row.is_masked else SCORED,
             {
                 "id": spec.id,
                 "try": tries,

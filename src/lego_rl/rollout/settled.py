@@ -4,9 +4,11 @@ Invariant: whoever reads the records of a run asks here which of them to read. A
 process can end between writing it and saying so; and where a later try has begun, the one before counts no more.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from lego_rl.errors import RunError
 from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.journal import Entry, read_journal
 from lego_rl.rollout.outcome import TrialRecord
@@ -16,6 +18,8 @@ STARTED, SCORED, FAULTED, CANCELLED = "trial-started", "trial-scored", "trial-fa
 """Kinds of journal entries; each names the trial and which try it was."""
 REOPENED = "trials-reopened"
 """Names the trials that are to be run again, because a bug took so many that it stopped their batch."""
+STOPPED = "batch-stopped"
+"""Names the trials of a batch that its faults stopped: once they are mended, every trial has all its tries again."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +40,52 @@ def settled_trials(journal: Iterable[Entry]) -> dict[str, Settled]:
 
     Args:
         journal: Entries in order.
+
+    Raises:
+        RunError: A row is of another version's fault table.
     """
     found: dict[str, Settled] = {}
     for entry in journal:
         trial = str(entry.data.get("id", ""))
         if entry.kind in (SCORED, FAULTED):
-            found[trial] = Settled(entry.kind, Ended(str(entry.data["ended"])))
+            found[trial] = Settled(entry.kind, _row(entry))
         elif entry.kind == REOPENED:
-            reopened = entry.data["ids"]
-            for name in reopened if isinstance(reopened, list) else []:
-                found.pop(str(name), None)
-        else:
+            for name in _ids(entry):
+                found.pop(name, None)
+        elif entry.kind in (STARTED, CANCELLED):
             found.pop(trial, None)
     return found
+
+
+def faulted_tries(journal: Iterable[Entry]) -> Counter[str]:
+    """Tries that faults took of every trial, by id, since it was last given all its tries again.
+
+    Args:
+        journal: Entries in order.
+    """
+    found: Counter[str] = Counter()
+    for entry in journal:
+        if entry.kind == FAULTED:
+            found[str(entry.data["id"])] += 1
+        elif entry.kind in (REOPENED, STOPPED):
+            for name in _ids(entry):
+                del found[name]
+    return found
+
+
+def _ids(entry: Entry) -> list[str]:
+    ids = entry.data["ids"]
+    return [str(name) for name in ids] if isinstance(ids, list) else []
+
+
+def _row(entry: Entry) -> Ended:
+    try:
+        return Ended(str(entry.data["ended"]))
+    except ValueError as error:
+        raise RunError(
+            f"the journal says that a trial ended in {entry.data['ended']!r}, which is no row of the fault table",
+            "read it with the version of lego-rl that wrote it",
+        ) from error
 
 
 def settled_records(directory: RunDirectory) -> Iterator[TrialRecord]:

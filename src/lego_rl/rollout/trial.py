@@ -21,8 +21,8 @@ from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.trajectory import Accounting, Trajectory
 from lego_rl.harness.base import Harness, HarnessBundle
 from lego_rl.rollout.agent import LiveTrial
-from lego_rl.rollout.evidence import conduct_of, detail_of, host_evidence, may_be_short
-from lego_rl.rollout.faults import classify, reward_of
+from lego_rl.rollout.attribution import classify, reward_of
+from lego_rl.rollout.evidence import Inspection, conduct_of, detail_of, host_evidence, may_be_short
 from lego_rl.rollout.harbor_trial import (
     Failure,
     Grades,
@@ -34,7 +34,7 @@ from lego_rl.rollout.harbor_trial import (
 )
 from lego_rl.rollout.live_registry import published
 from lego_rl.rollout.outcome import EngineSeconds, Outcome, PhaseSeconds, TrialRecord
-from lego_rl.rollout.shortage import host_shortage
+from lego_rl.rollout.shortage import Reserves, host_shortage
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import RunDirectory, TrialStore
 from lego_rl.sandbox.environments import provider_of, state_of
@@ -63,6 +63,8 @@ class Runtime:
         sandbox: What every sandbox is given.
         model: Model name that the harness sends.
         scratch: What becomes of Harbor's own files.
+        reserves: With how little the host counts as having run out.
+        probe_sec: How long an engine that left a call unanswered may take to sample one token.
     """
 
     gateway: Gateway
@@ -72,6 +74,8 @@ class Runtime:
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     model: str = "policy"
     scratch: Scratch = Scratch.DELETE
+    reserves: Reserves = field(default_factory=Reserves)
+    probe_sec: float = 60.0
 
     @property
     def store(self) -> TrialStore:
@@ -121,10 +125,8 @@ async def run_trial(spec: TrialSpec, runtime: Runtime) -> TrialRecord:
     try:
         result, failure = await _harbor(spec, runtime, live, folder)
         grades, failure = await asyncio.to_thread(grades_of, folder, failure)  # a patch may be large
-        # The sandbox and the session are closed by now: what is short is short without them.
-        may = may_be_short(live, grades, failure)
-        shortage = host_shortage((runtime.state.root, runtime.directory.path)) if may else None
-        return _record(spec, live, result, grades, failure, shortage, started)
+        inspection = await _inspect(runtime, live, grades, failure)
+        return _record(spec, live, result, grades, failure, inspection, started)
     finally:
         await live.close()
         if runtime.scratch is Scratch.DELETE:
@@ -170,6 +172,16 @@ async def _harbor(
     return result, Failure(info.exception_type, info.exception_message, info.exception_traceback)
 
 
+async def _inspect(runtime: Runtime, live: LiveTrial, grades: Grades, failure: Failure | None) -> Inspection:
+    """Ask the host what it lacks. Sandbox and session are closed by now: what is short is short without them."""
+    may = may_be_short(live, grades, failure)
+    folders = (runtime.state.root, runtime.directory.path)
+    return Inspection(
+        shortage=host_shortage(folders, runtime.reserves) if may else None,
+        engine_silent=live.session.unanswered and not await runtime.gateway.engine_answers(runtime.probe_sec),
+    )
+
+
 def grades_of(folder: Path, failure: Failure | None) -> tuple[Grades, Failure | None]:
     """What the verifier wrote; where that cannot be read, nothing, and a failure that says so beside the trial's own.
 
@@ -190,11 +202,11 @@ def _record(
     result: TrialResult | None,
     grades: Grades,
     failure: Failure | None,
-    shortage: str | None,
+    inspection: Inspection,
     started: float,
 ) -> TrialRecord:
     conduct = conduct_of(live, grades, failure, spec.grading)
-    host = host_evidence(live, grades, failure, shortage)
+    host = host_evidence(live, grades, failure, inspection)
     row = classify(host, conduct)
     reward = reward_of(row, conduct)
     logs = live.logs()

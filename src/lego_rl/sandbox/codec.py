@@ -6,13 +6,14 @@ Invariant: reading what was written gives an equal value, whatever bytes and fil
 import base64
 import json
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, get_args
 
 from lego_rl.errors import RunError
 from lego_rl.sandbox.records import is_plain
-from lego_rl.sandbox.verdict import Change, Patch, Verdict
+from lego_rl.sandbox.verdict import Change, GradingEnd, Patch, Verdict
 
 _STATUSES = ("passed", "failed", "error", "skipped", "missing")
+_ENDS: dict[str, GradingEnd] = {end: end for end in get_args(GradingEnd.__value__)}
 
 
 def patch_to_json(patch: Patch) -> str:
@@ -53,6 +54,7 @@ def verdict_to_json(verdict: Verdict) -> str:
             "rolled_back": list(verdict.rolled_back),
             "log": verdict.log,
             "seconds": verdict.seconds,
+            "ended": verdict.ended,
         },
         indent=1,
     )
@@ -75,6 +77,7 @@ def verdict_from_json(text: str) -> Verdict:
             rolled_back=tuple(map(str, raw["rolled_back"])),
             log=str(raw["log"]),
             seconds=float(raw["seconds"]),
+            ended=_ENDS[raw["ended"]],
         )
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(f"not a verdict: {error!r}", "grade the trial's patch again") from error

@@ -15,6 +15,7 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox import records
 from lego_rl.sandbox.channel import Channel, SandboxDied
 from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.loss import Loss, SandboxLostError
 from lego_rl.sandbox.output import BoundedOutput, OutputPipe
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.sandbox import Completed, OutputSink, Tree
@@ -53,6 +54,13 @@ class ControlledSandbox(ABC):
     def _kill_first(self) -> None:
         """Kill the first process, and with it all others in the sandbox."""
 
+    @abstractmethod
+    async def _loss(self) -> Loss | None:
+        """Who took away a sandbox that does not answer any more, by evidence that nothing inside can produce.
+
+        ``None`` where the host ended it for a limit or on its own account, and wherever it cannot tell for certain.
+        """
+
     async def exec(
         self,
         argv: Sequence[str],
@@ -80,6 +88,7 @@ class ControlledSandbox(ABC):
         output = {name: BoundedOutput(self.limits.output_bytes) for name in ("stdout", "stderr")}
         pipes = [OutputPipe(_consumer(name, kept, sink)) for name, kept in output.items()]
         timed_out = died = False
+        loss: Loss | None = None
         returncode = 137
         try:
             async with asyncio.timeout(timeout_sec):
@@ -92,10 +101,11 @@ class ControlledSandbox(ABC):
             raise
         except SandboxDied:
             died = True
+            loss = await self._loss()
         finally:
             for pipe in pipes:
                 await pipe.drain(DRAIN_SECONDS)
-        return Completed(returncode, output["stdout"].text(), output["stderr"].text(), timed_out, died)
+        return Completed(returncode, output["stdout"].text(), output["stderr"].text(), timed_out, died, loss)
 
     async def put(self, folder: str, tree: Iterable[Record]) -> None:
         """Write records below `folder`; links below it are replaced, never followed.
@@ -104,7 +114,7 @@ class ControlledSandbox(ABC):
             TransferError: Something could not be written.
             SandboxError: The sandbox died.
         """
-        await operate(self._channel, ["put", folder], await asyncio.to_thread(records.encode, tree))
+        await self._operate(["put", folder], await asyncio.to_thread(records.encode, tree))
 
     async def get(self, path: str) -> list[Record]:
         """Read a file or folder as records; special files and what may not be read are left out.
@@ -113,7 +123,7 @@ class ControlledSandbox(ABC):
             TransferError: There is no such path.
             SandboxError: It is larger than a transfer may be, or the sandbox died.
         """
-        stream = await operate(self._channel, ["get", path])
+        stream = await self._operate(["get", path])
         return await asyncio.to_thread(lambda: list(records.decode(stream)))
 
     @property
@@ -124,7 +134,7 @@ class ControlledSandbox(ABC):
     async def holes(self, wanted: SealRequest) -> list[str]:
         """See `Sandbox.holes`."""
         fields = ["seal", *wanted.fields(), *self.surroundings.fields()]
-        return (await operate(self._channel, fields, look_programs())).decode(errors="replace").splitlines()
+        return (await self._operate(fields, look_programs())).decode(errors="replace").splitlines()
 
     async def listen(self, port: int) -> socket.socket:
         """A non-blocking socket that listens on ``127.0.0.1:port`` inside, for the host to serve.
@@ -147,6 +157,15 @@ class ControlledSandbox(ABC):
                     await self._channel.reply(await self._channel.send(["kill"], []))
         except TimeoutError:
             self._kill_first()
+
+    async def _operate(self, fields: list[str], content: bytes = b"") -> bytes:
+        try:
+            return await operate(self._channel, fields, content)
+        except SandboxError as error:
+            died = isinstance(error.__cause__, SandboxDied)
+            if died and (loss := await self._loss()) is not None:
+                raise SandboxLostError(loss) from error
+            raise
 
 
 def _consumer(name: str, kept: BoundedOutput, sink: OutputSink | None) -> Callable[[bytes], Awaitable[None]]:

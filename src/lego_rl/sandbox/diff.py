@@ -20,6 +20,12 @@ MAX_DROPPED = 1_000
 MAX_DEPTH = 100
 MAX_PATH_BYTES = 2_048
 
+FILE_TOO_LARGE = f"larger than {MAX_FILE_BYTES >> 20} MiB"
+TOO_MANY_CHANGES = f"more than {MAX_CHANGES} changes"
+ALL_TOO_LARGE = f"changes larger than {MAX_PATCH_BYTES >> 20} MiB together"
+TOO_LARGE = frozenset({FILE_TOO_LARGE, TOO_MANY_CHANGES, ALL_TOO_LARGE})
+"""Reasons for which a path is left out that another size of the change would not have."""
+
 BYTE_CODE = "byte code"
 PACKAGE_METADATA = "package metadata"
 _DROPPED_NAMES = {
@@ -120,7 +126,7 @@ class Comparison:
         """Take a regular file over, if it is not too large."""
         if status.st_size > MAX_FILE_BYTES:
             self.uncover(lower, path)
-            self.drop(path, f"larger than {MAX_FILE_BYTES >> 20} MiB")
+            self.drop(path, FILE_TOO_LARGE)
             return
         reason = self.no_room_for(status.st_size)
         if reason is not None and not is_file_of(lower, status.st_size):
@@ -146,8 +152,8 @@ class Comparison:
     def no_room_for(self, size: int) -> str | None:
         """Why the patch cannot take another change with `size` bytes of content, or ``None`` where it can."""
         if len(self.changes) >= MAX_CHANGES:
-            return f"more than {MAX_CHANGES} changes"
-        return f"changes larger than {MAX_PATCH_BYTES >> 20} MiB together" if size > self.bytes_left else None
+            return TOO_MANY_CHANGES
+        return ALL_TOO_LARGE if size > self.bytes_left else None
 
     def uncover(self, lower: Path | None, path: str) -> None:
         """Record as deleted what was below a folder that something else took the place of."""

@@ -15,12 +15,13 @@ from collections.abc import Iterator, Sequence
 
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.loss import Loss, LossCause, SandboxLostError
 from lego_rl.sandbox.ownership import Ownership
 from lego_rl.sandbox.records import Record, read_tree
 from lego_rl.sandbox.report import REPORT_FOLDER, REPORT_NAME
 from lego_rl.sandbox.sandbox import Completed, Phase, Sandbox, TaskImage
 from lego_rl.sandbox.transfer import TransferError
-from lego_rl.sandbox.verdict import Change, Patch, Verdict
+from lego_rl.sandbox.verdict import Change, GradingEnd, Patch, Verdict
 from lego_rl.tasks.reports import TestStatus, parser_named
 from lego_rl.tasks.task import Task
 
@@ -37,6 +38,17 @@ GRADING_ENVIRONMENT = {
 
 class GradingStartError(SandboxError):
     """The grading sandbox could not be built. The patch was not in it yet, so no patch can bring this about."""
+
+
+class GradingKilledError(SandboxError):
+    """Somebody outside killed the grading sandbox, by evidence that nothing in it can produce (`sandbox.loss`)."""
+
+
+class GradingRuntimeError(SandboxError):
+    """What ran the grading sandbox is gone, by evidence that nothing in it can produce (`sandbox.loss`)."""
+
+
+_LOST = {LossCause.KILLED: GradingKilledError, LossCause.RUNTIME: GradingRuntimeError}
 
 
 async def grade(
@@ -58,6 +70,8 @@ async def grade(
 
     Raises:
         GradingStartError: The grading sandbox could not be built: an infrastructure fault.
+        GradingKilledError: Somebody outside killed it: likewise.
+        GradingRuntimeError: What ran it is gone: likewise.
         SandboxError: The grading sandbox ended by itself. The tested code may have done that: it is no fault of ours.
         TaskError: The task names a parser that does not exist, or lacks one of its test files.
     """
@@ -67,19 +81,24 @@ async def grade(
     applied, rolled_back = await asyncio.to_thread(Ownership.of(task.tests, image.pristine).split, patch)
     box = await _fresh(image, limits)
     try:
-        log = await _apply_and_test(box, task, image.workdir, [*_deletions_first(applied), *own_files], timeout_sec)
+        ended, log = await _apply_and_test(
+            box, task, image.workdir, [*_deletions_first(applied), *own_files], timeout_sec
+        )
         await box.kill()
         report = await box.report()
     finally:
         await box.close()
     wanted = (*task.tests.fail_to_pass, *task.tests.pass_to_pass)
     tests: dict[str, TestStatus] = await asyncio.to_thread(parse, report, wanted)
+    if ended == "completed" and not report:
+        ended = "no_report"
     return Verdict(
-        reward=1 if all(tests[test] == "passed" for test in wanted) else 0,
+        reward=1 if ended == "completed" and all(tests[test] == "passed" for test in wanted) else 0,
         tests=tests,
         rolled_back=rolled_back,
         log=log,
         seconds=time.monotonic() - started,
+        ended=ended,
     )
 
 
@@ -93,8 +112,10 @@ async def _fresh(image: TaskImage, limits: Limits | None) -> Sandbox:
         ) from error
 
 
-async def _apply_and_test(box: Sandbox, task: Task, workdir: str, changes: Sequence[Record], timeout_sec: float) -> str:
-    """Write the change and the task's own files, run the tests, and say what they printed."""
+async def _apply_and_test(
+    box: Sandbox, task: Task, workdir: str, changes: Sequence[Record], timeout_sec: float
+) -> tuple[GradingEnd, str]:
+    """Write the change and the task's own files, run the tests; how that ended and what they printed."""
     try:
         await box.put(workdir, changes)
         done = await box.exec(["sh", "-c", task.tests.command], env=GRADING_ENVIRONMENT, timeout_sec=timeout_sec)
@@ -103,12 +124,22 @@ async def _apply_and_test(box: Sandbox, task: Task, workdir: str, changes: Seque
                 "the grading sandbox was killed because its limits could not be measured",
                 "read the log of this run for what could not be measured",
             )
+    except SandboxLostError as error:
+        raise _lost(error.loss) from error
     except SandboxError as error:
         # A patch that cannot be written, or fills the disk, is the policy's; anything else is ours.
         if not (isinstance(error, TransferError) or box.limit_hits().disk):
             raise
-        return f"the patch cannot be applied: {error.problem}"
-    return _log(done, timeout_sec)
+        return "not_applied", f"the patch cannot be applied: {error.problem}"
+    if done.loss is not None:
+        raise _lost(done.loss)
+    return _end(done), _log(done, timeout_sec)
+
+
+def _lost(loss: Loss) -> SandboxError:
+    return _LOST[loss.cause](
+        f"the grading sandbox was lost: {loss.found}", "look for what ends processes or daemons here"
+    )
 
 
 def task_files(task: Task) -> list[Record]:
@@ -129,6 +160,12 @@ def task_files(task: Task) -> list[Record]:
 def _deletions_first(changes: Sequence[Change]) -> Iterator[Record]:
     for change in sorted(changes, key=lambda change: change.kind != "deleted"):
         yield Record(change.path, change.kind, change.content, 0o755 if change.executable else 0o644)
+
+
+def _end(done: Completed) -> GradingEnd:
+    if done.timed_out:
+        return "timed_out"
+    return "died" if done.died else "completed"
 
 
 def _log(done: Completed, timeout: float) -> str:

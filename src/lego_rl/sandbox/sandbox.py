@@ -14,6 +14,7 @@ from typing import Protocol
 
 from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
+from lego_rl.sandbox.loss import Loss
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.seal_request import SealRequest
@@ -43,6 +44,7 @@ class Completed:
         stderr: Bounded output.
         timed_out: The time was up, and every process of the sandbox but its first was killed.
         died: The whole sandbox was killed, by the host or by a measured limit.
+        loss: Who took the sandbox away, where it died and the host can tell that it was nobody inside.
     """
 
     returncode: int
@@ -50,6 +52,7 @@ class Completed:
     stderr: str
     timed_out: bool = False
     died: bool = False
+    loss: Loss | None = None
 
 
 class Snapshot(Protocol):
@@ -135,6 +138,7 @@ class Sandbox(Protocol):
 
         Raises:
             TransferError: Something could not be written.
+            SandboxLostError: The sandbox died, and the host can tell that it was nobody inside.
             SandboxError: The sandbox died.
         """
         ...

@@ -1,6 +1,6 @@
 """Whether an agent phase is sealed, asked from inside before the agent starts.
 
-Invariant: a hole is a `SandboxError`, an infrastructure fault; there is no weaker sandbox.
+Invariant: a hole is a `SealError`, an infrastructure fault; there is no weaker sandbox.
 """
 
 import asyncio
@@ -16,6 +16,10 @@ from lego_rl.tasks.task import Task
 ALWAYS_HIDDEN = ("/tests", "/solution")
 
 
+class SealError(SandboxError):
+    """A sandbox that was started has a hole. Nothing of an agent was in it yet, so none can bring this about."""
+
+
 async def verify_seal(box: Sandbox, task: Task | None) -> None:
     """Look from inside for hidden tests, git objects that the base commit does not reach, whatever answers on a network
     and what the kernel's locks leave open.
@@ -25,14 +29,15 @@ async def verify_seal(box: Sandbox, task: Task | None) -> None:
         task: The task whose tests must be hidden; ``None`` for one without Lego-RL's specification.
 
     Raises:
-        SandboxError: The sandbox has a hole.
+        SealError: The sandbox has a hole.
+        SandboxError: It did not answer.
         TaskError: The task's own repository gives a hidden test away.
     """
     hidden = await asyncio.to_thread(hidden_tests, task, box.image.pristine) if task is not None else ()
     paths = (*ALWAYS_HIDDEN, *(f"{box.image.workdir}/{path}" for path in hidden))
     holes = await box.holes(SealRequest(paths, box.image.history))
     if holes:
-        raise SandboxError(f"the sandbox is not sealed: {'; '.join(holes)}", "report this as a bug")
+        raise SealError(f"the sandbox is not sealed: {'; '.join(holes)}", "report this as a bug")
 
 
 def hidden_tests(task: Task, pristine: Path) -> tuple[str, ...]:

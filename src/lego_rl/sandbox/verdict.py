@@ -8,6 +8,10 @@ from lego_rl.tasks.reports import TestStatus
 type ChangeKind = Literal["file", "symlink", "deleted"]
 """What a path is after the agent's work."""
 
+type GradingEnd = Literal["completed", "not_applied", "timed_out", "died", "no_report"]
+"""How grading ended. ``not_applied``: the patch could not be written. ``timed_out``: the test command reached its time
+limit. ``died``: the grading sandbox did not survive it. ``no_report``: it ended and left none."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -44,11 +48,12 @@ class Verdict:
     """What the task's own tests say about a patch, in a sandbox the agent never touched.
 
     Attributes:
-        reward: 1 where every FAIL_TO_PASS and PASS_TO_PASS test passed, else 0.
+        reward: 1 where grading was completed and every FAIL_TO_PASS and PASS_TO_PASS test passed, else 0.
         tests: Status of every test the specification names.
         rolled_back: Changed paths that grading replaced by the task's own.
         log: Output of the test command, for people and for regrading.
         seconds: Wall-clock seconds of the grading.
+        ended: How grading ended.
     """
 
     reward: Literal[0, 1]
@@ -56,3 +61,4 @@ class Verdict:
     rolled_back: tuple[str, ...] = ()
     log: str = ""
     seconds: float = 0.0
+    ended: GradingEnd = "completed"

@@ -51,6 +51,11 @@ class Watchdog:
         self._task = asyncio.create_task(self._watch())
         self._task.add_done_callback(lambda _: self._thread.shutdown(wait=False))
 
+    @property
+    def has_killed(self) -> bool:
+        """Whether it has killed the sandbox."""
+        return self.disk_full or self.memory_full or self.failed
+
     def cancel(self) -> None:
         """Stop watching."""
         self._task.cancel()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lego_rl.errors import SandboxError
 from lego_rl.messages import Json
-from lego_rl.rollout.faults import is_unattributed
+from lego_rl.rollout.batch_check import is_unattributed
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.selfcheck.attack import Attack, Control, Forgery, Kind
 from lego_rl.selfcheck.attacks import ATTACKS

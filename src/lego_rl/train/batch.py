@@ -31,8 +31,8 @@ class TrainingTrial:
     Attributes:
         trial_id: Unique within the step.
         group_id: The prompt that it is a trial of.
-        reward: 0 or 1; ``None`` where the trial counts for nothing.
-        segments: Its training sequences.
+        reward: 0 or 1; ``None`` where it is out of its group's statistics.
+        segments: Its training sequences; none where the fault table keeps it out of the loss.
     """
 
     trial_id: str

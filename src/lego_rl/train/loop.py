@@ -125,14 +125,14 @@ class Watcher(Protocol):
 
 
 def as_graded(records: Sequence[TrialRecord], step: int) -> list[TrainingTrial]:
-    """Rewards as the tasks' own tests gave them."""
+    """Rewards as the tasks' own tests gave them, and what the fault table lets train."""
     del step
     return [
         TrainingTrial(
             trial_id=record.spec.id,
             group_id=record.spec.group,
-            reward=record.outcome.reward,
-            segments=record.trajectory.segments if record.trajectory else (),
+            reward=record.outcome.group_reward,
+            segments=record.trajectory.segments if record.trajectory and record.outcome.is_trained else (),
         )
         for record in records
     ]
@@ -250,8 +250,8 @@ class Loop:
             self._parts.specs(tasks, label, self._evaluation.trials, self._evaluation.temperature)
         )
         for split in self._tasks.evaluated:
-            rewards = [record.outcome.reward for record in records if record.spec.split == split]
-            self._parts.watcher.evaluated(label, split, score(rewards))
+            outcomes = [record.outcome for record in records if record.spec.split == split]
+            self._parts.watcher.evaluated(label, split, score(outcomes))
 
     def _claim(self, records: Sequence[TrialRecord]) -> EngineClaim:
         parts = self._parts

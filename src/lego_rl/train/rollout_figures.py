@@ -15,7 +15,7 @@ def rollout_figures(records: Sequence[TrialRecord]) -> dict[str, float | None]:
         ``rollout/…`` counts and means over the batch; ``ended/ROW`` trials that ended in a row of the fault table;
         ``seconds/PHASE`` mean wall-clock seconds of a trial. A share of nothing is ``None``.
     """
-    solved = score(record.outcome.reward for record in records)
+    solved = score(record.outcome for record in records)
     accounts = [record.accounting for record in records]
     sampled = sum(account.sampled_tokens for account in accounts)
     trainable = sum(account.trainable_tokens for account in accounts)

@@ -167,6 +167,7 @@ def spec(
     attempts: int = 1,
     grading: Grading = Grading.FRESH,
     turns: int = 10,
+    output_tokens: int = 500,
     wall_clock_sec: float = 40.0,
 ) -> TrialSpec:
     return TrialSpec(
@@ -176,7 +177,7 @@ def spec(
         attempts=attempts,
         seed=attempt,
         temperature=1.0,
-        budget=Budget(turns=turns, context_tokens=20_000, output_tokens=500, wall_clock_sec=wall_clock_sec),
+        budget=Budget(turns=turns, context_tokens=20_000, output_tokens=output_tokens, wall_clock_sec=wall_clock_sec),
         harness=HARNESS,
         grading=grading,
     )

@@ -26,16 +26,16 @@ from lego_rl.sandbox.limits import LimitHits
 ENDS = {
     "the fixer": (Ended.FINISHED, 1),
     "the bungler": (Ended.FINISHED, 0),
-    "the mumbler": (Ended.FINISHED, 0),
+    "the mumbler": (Ended.MALFORMED_CALL, 0),
     "the idler": (Ended.FINISHED, 0),
     "the vandal": (Ended.FINISHED, 0),
     "the sleeper": (Ended.AGENT_TIMEOUT, 1),
-    "the looper": (Ended.BUDGET_EXHAUSTED, 0),
-    "the dawdler": (Ended.BUDGET_EXHAUSTED, 1),
+    "the looper": (Ended.TURN_BUDGET, 0),
+    "the dawdler": (Ended.WALL_CLOCK_BUDGET, 1),
     "the wrecker": (Ended.HARNESS_KILLED, 1),
     "the escapist": (Ended.FINISHED, 1),
     "the digger": (Ended.FINISHED, 1),
-    "the hog": (Ended.SANDBOX_LOST, 1),
+    "the hog": (Ended.OUT_OF_DISK, 1),
 }
 """How each part ends. Whoever mended the function before it went wrong is graded for it."""
 

@@ -15,7 +15,7 @@ ENDS = {
     "the bungler": (Ended.FINISHED, 0),
     "the escapist": (Ended.FINISHED, 1),
     "the wrecker": (Ended.HARNESS_KILLED, 1),
-    "the hog": (Ended.SANDBOX_LOST, 1),
+    "the hog": (Ended.OUT_OF_DISK, 1),
 }
 
 

@@ -2,9 +2,13 @@
 
 import asyncio
 import os
+import re
+import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +23,8 @@ from lego_rl.sandbox.docker.engine import DaemonError, Engine
 from lego_rl.sandbox.docker.labels import OWNER, SANDBOX, STATE
 from lego_rl.sandbox.docker.provider import DockerImage, DockerProvider
 from lego_rl.sandbox.limits import Limits
-from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.loss import LossCause
+from lego_rl.sandbox.sandbox import Completed, Phase
 from lego_rl.sandbox.state import State, own_stamp
 
 pytestmark = pytest.mark.docker
@@ -197,3 +202,77 @@ async def test_a_network_is_there_only_where_it_is_asked_for(image: DockerImage)
         NO_NETWORK: ("IndexError", False, ["agent", "sandbox"]),
         BRIDGE: ("hello", True, ["agent", "sandbox"]),
     }
+
+
+async def lost(image: DockerImage, ended: Callable[[DockerSandbox], object]) -> Completed:
+    """How a command ends in a container that the host takes away under it."""
+    box = await image.start(Phase.AGENT)
+    try:
+        running = asyncio.create_task(shell(box, "sleep 60"))
+        await asyncio.sleep(0.5)
+        await asyncio.to_thread(ended, box)
+        return await running
+    finally:
+        await box.close()
+
+
+def killed(box: DockerSandbox) -> None:
+    os.kill(box._watchdog._first, signal.SIGKILL)
+
+
+def removed(box: DockerSandbox) -> None:
+    box.image.engine.remove(box_module.name_of(box.run_folder))
+
+
+def hung_up(box: DockerSandbox) -> None:
+    """Not told apart from an end of its own."""
+    box._channel.close()
+
+
+@pytest.mark.parametrize(("ended", "found"), [(killed, "SIGKILL"), (removed, "removed|SIGKILL"), (hung_up, None)])
+async def test_who_took_a_container_away(
+    image: DockerImage, ended: Callable[[DockerSandbox], object], found: str | None
+) -> None:
+    done = await lost(image, ended)
+    assert done.died
+    assert (done.loss is None) == (found is None)
+    if done.loss is not None and found is not None:
+        assert done.loss.cause is LossCause.KILLED
+        assert re.search(found, done.loss.found)
+
+
+async def test_a_daemon_that_is_gone_with_its_container_is_a_lost_runtime(image: DockerImage, tmp_path: Path) -> None:
+    def daemon_goes(box: DockerSandbox) -> None:
+        ground, daemon = box.image, box.image.engine
+        box.image = replace(ground, engine=replace(daemon, socket=tmp_path / "nobody"))
+        killed(box)
+        restored.append(lambda: setattr(box, "image", ground))
+
+    restored: list[Callable[[], None]] = []
+    box = await image.start(Phase.AGENT)
+    try:
+        running = asyncio.create_task(shell(box, "sleep 60"))
+        await asyncio.sleep(0.5)
+        daemon_goes(box)
+        done = await running
+    finally:
+        restored[0]()
+        await box.close()
+    assert done.loss is not None
+    assert done.loss.cause is LossCause.RUNTIME
+
+
+async def test_a_container_that_ran_into_its_memory_is_not_taken_for_killed(image: DockerImage) -> None:
+    box = await image.start(Phase.AGENT, limits=Limits(memory_mb=128))
+    try:
+        hog = "import time; kept = bytearray(256 << 20); time.sleep(9)"
+        running = asyncio.create_task(shell(box, f"python3 -c '{hog}'; sleep 60"))
+        for _ in range(100):
+            if box.limit_hits().memory:
+                break
+            await asyncio.sleep(0.1)
+        killed(box)
+        done = await running
+    finally:
+        await box.close()
+    assert (done.died, done.loss) == (True, None)

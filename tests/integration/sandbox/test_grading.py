@@ -3,10 +3,12 @@
 import asyncio
 import os
 import shutil
+import signal
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sandbox_tools import FIXED, HIDDEN, processes_named, shell, write_files
@@ -14,8 +16,9 @@ from sandbox_tools import FIXED, HIDDEN, processes_named, shell, write_files
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox import watchdog
 from lego_rl.sandbox.codec import patch_from_json, patch_to_json
+from lego_rl.sandbox.controlled import ControlledSandbox
 from lego_rl.sandbox.environments import provider_of
-from lego_rl.sandbox.grading import grade
+from lego_rl.sandbox.grading import GradingKilledError, grade
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.sandbox import Phase, TaskImage
@@ -160,10 +163,40 @@ async def test_slow_code_is_a_0_and_leaves_nothing(task: Task, image: TaskImage)
     started = time.monotonic()
     patch = Patch((Change("calc/core.py", "file", f"{code}time.sleep(99)\n".encode()),))
     verdict = await grade(task, patch, image, timeout_sec=2)
-    assert (verdict.reward, set(verdict.tests.values())) == (0, {"missing"})
+    assert (verdict.reward, set(verdict.tests.values()), verdict.ended) == (0, {"missing"}, "timed_out")
     assert "killed after 2 s" in verdict.log
     assert time.monotonic() - started < 12
     assert not processes_named("4444.7")
+
+
+async def test_a_report_in_time_earns_nothing_where_the_tests_do_not_end(task: Task, image: TaskImage) -> None:
+    """Whoever passes and then holds the grader up has not passed."""
+    endless = replace(task, tests=replace(task.tests, command=f"{task.tests.command}; sleep 30"))
+    patch = Patch((Change("calc/core.py", "file", FIXED.encode()),))
+    verdict = await grade(endless, patch, image, timeout_sec=8)
+    assert set(verdict.tests.values()) == {"passed"}
+    assert (verdict.reward, verdict.ended) == (0, "timed_out")
+
+
+async def test_tests_that_leave_no_report_have_no_verdict(task: Task, image: TaskImage) -> None:
+    patch = Patch((Change("calc/core.py", "file", b"import os\nos._exit(0)\n"),))
+    verdict = await grade(task, patch, image, timeout_sec=20)
+    assert (verdict.reward, set(verdict.tests.values()), verdict.ended) == (0, {"missing"}, "no_report")
+
+
+@pytest.mark.parametrize("busy", ["put", "exec"])
+async def test_a_grading_sandbox_that_the_host_kills_is_no_verdict(
+    task: Task, image: TaskImage, monkeypatch: pytest.MonkeyPatch, busy: str
+) -> None:
+    work = getattr(ControlledSandbox, busy)
+
+    async def killed_at_work(box: Any, *arguments: Any, **options: Any) -> Any:
+        os.kill(box._watchdog._first, signal.SIGKILL)
+        return await work(box, *arguments, **options)
+
+    monkeypatch.setattr(ControlledSandbox, busy, killed_at_work)
+    with pytest.raises(GradingKilledError, match="ended by SIGKILL"):
+        await grade(task, Patch(), image, timeout_sec=20)
 
 
 async def test_a_patch_that_fills_the_disk_is_a_0(task: Task, image: TaskImage) -> None:

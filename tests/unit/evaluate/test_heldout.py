@@ -16,6 +16,8 @@ from lego_rl.evaluate.heldout import (
     score,
     spread_over_families,
 )
+from lego_rl.rollout.faults import Ended
+from lego_rl.rollout.outcome import Outcome, Reward
 from lego_rl.tasks.task import Task, TestSpec
 
 SPEC = TestSpec(("t::a",), (), "true", "pytest-junit", ())
@@ -42,13 +44,18 @@ def test_the_choice_does_not_depend_on_the_order_given() -> None:
     assert spread_over_families(tasks, 7) == spread_over_families(tasks[::-1], 7)
 
 
+def outcomes(*rewards: Reward | None) -> list[Outcome]:
+    """A trial each; without a reward it is an infrastructure fault."""
+    return [Outcome(each, Ended.SANDBOX_START if each is None else Ended.FINISHED, None, "") for each in rewards]
+
+
 def test_a_score_leaves_infrastructure_faults_out() -> None:
-    assert score([1, 0, None, 1]) == Score(solved=2, trials=3)
-    assert score([None, 1, 0]).rate == 0.5
+    assert score(outcomes(1, 0, None, 1)) == Score(solved=2, trials=3)
+    assert score(outcomes(None, 1, 0)).rate == 0.5
 
 
 def test_nothing_of_nothing_is_no_rate_and_no_rise() -> None:
-    assert score([None]).rate is None
+    assert score(outcomes(None)).rate is None
     assert rate_difference(Score(), Score(0, 2)) is rate_difference(Score(1, 2), Score()) is None
     assert rate_difference(Score(0, 2), Score(1, 2)) == 0.5
 

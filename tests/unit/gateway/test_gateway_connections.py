@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import resource
 import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -99,3 +102,58 @@ def test_all_listeners_together_leave_the_host_half_of_its_handles(monkeypatch: 
     assert [connections_each(count) for count in (1, 8, 16, 64)] == [64, 64, 32, 8]
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert connections_each(1000) == CONNECTIONS
+
+
+async def lost(listener: BoundedListener) -> OSError | None:
+    """What a listener says of its socket, given a moment."""
+    for _ in range(100):
+        if listener.lost is not None:
+            break
+        await asyncio.sleep(0.01)
+    return listener.lost
+
+
+async def test_a_listener_whose_socket_is_shut_down_on_the_host_says_so() -> None:
+    sock = socket.create_server(("127.0.0.1", 0))
+    listener = BoundedListener(sock, asyncio.Protocol, 4)
+    await asyncio.sleep(0.01)
+    assert listener.lost is None
+    sock.shutdown(socket.SHUT_RDWR)
+    error = await lost(listener)
+    assert error is not None and error.errno == errno.EINVAL
+    await listener.close()
+
+
+async def test_nothing_that_clients_do_with_their_connections_loses_the_listener() -> None:
+    sock = socket.create_server(("127.0.0.1", 0))
+    listener = BoundedListener(sock, asyncio.Protocol, 4)
+
+    def rush() -> None:
+        at_once = struct.pack("ii", 1, 0)
+        for _ in range(50):
+            with socket.create_connection(sock.getsockname(), 10) as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)  # a reset, for some before accept(2)
+                client.sendall(b"?")
+
+    await asyncio.gather(*(asyncio.to_thread(rush) for _ in range(4)))
+    assert listener.lost is None
+    await listener.close()
+
+
+async def test_a_connection_that_cannot_be_served_is_dropped_and_the_next_one_is_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = asyncio.get_running_loop()
+    serve, failures = loop.connect_accepted_socket, iter([True])
+
+    async def fails_once(*arguments: Any) -> Any:
+        if next(failures, False):
+            raise OSError(errno.EINVAL, "gone already")
+        return await serve(*arguments)
+
+    monkeypatch.setattr(loop, "connect_accepted_socket", fails_once)
+    async with served(tape(["Done."])) as at:
+        with socket.create_connection(("127.0.0.1", int(at.url.split(":")[2].split("/")[0]))) as first:
+            await asyncio.sleep(0.05)
+            assert first.recv(1) == b""
+        assert (await asyncio.wait_for(at.ask(WIRE, START), 10)).content == "Done."

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lego_rl.gateway.budget import Budget
-from lego_rl.rollout.faults import FAULT_TABLE, Ended, Treatment
+from lego_rl.rollout.faults import FAULT_TABLE, Ended, Rewarded
 from lego_rl.rollout.journal import read_journal
-from lego_rl.rollout.outcome import Outcome, PhaseSeconds, TrialRecord
+from lego_rl.rollout.outcome import Outcome, PhaseSeconds, Reward, TrialRecord
 from lego_rl.rollout.spec import HarnessChoice, TrialSpec
 from lego_rl.rollout.store import RunDirectory, TrialStore
 
@@ -30,9 +30,12 @@ def specs(count: int) -> list[TrialSpec]:
     ]
 
 
+REWARDS: dict[Rewarded, Reward | None] = {Rewarded.VERDICT: 1, Rewarded.ZERO: 0, Rewarded.NOTHING: None}
+
+
 def record(spec: TrialSpec, ended: Ended = Ended.FINISHED) -> TrialRecord:
-    masked = FAULT_TABLE[ended].treatment is Treatment.MASKED
-    outcome = Outcome(None if masked else 1, ended, None, f"{ended} of {spec.attempt}")
+    reward = REWARDS[FAULT_TABLE[ended].rewarded]
+    outcome = Outcome(reward, ended, None, f"{ended} of {spec.attempt}")
     return TrialRecord(spec, outcome, None, PhaseSeconds(total=1.0))
 
 

@@ -1,164 +1,78 @@
-"""The fault table: one case a row, and the law that no conduct of an agent masks its reward."""
+"""The laws of the fault table, and that an outcome and everyone who asks it keep to it."""
+
+import itertools
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_rl.errors import RunError
-from lego_rl.rollout.faults import (
-    FAULT_TABLE,
-    Conduct,
-    Ended,
-    Fault,
-    HostEvidence,
-    HostFailure,
-    Treatment,
-    check_batch,
-    classify,
-    reward_of,
-    unrecordable,
-)
+from lego_rl.evaluate.heldout import Score, score
+from lego_rl.rollout.attribution import unrecordable
+from lego_rl.rollout.faults import FAULT_TABLE, MOST_TRIES, Ended, Fault, Rewarded
+from lego_rl.rollout.outcome import Outcome, Reward
 
-BEGAN = HostEvidence(began=True, requests=3)
-NOT_BEGAN = HostEvidence(began=False, requests=0)
-GRADED = Conduct(exit_code=0, snapshot=True, reward=1)
+ROWS = FAULT_TABLE.values()
+REWARDS: dict[Rewarded, tuple[Reward | None, ...]] = {
+    Rewarded.VERDICT: (0, 1, None),
+    Rewarded.ZERO: (0, None),
+    Rewarded.NOTHING: (None,),
+}
 
 
-def failed(failure: HostFailure, *, began: bool) -> HostEvidence:
-    return HostEvidence(began=began, requests=3 if began else 0, failure=failure)
+def outcome(reward: Reward | None, ended: Ended) -> Outcome:
+    return Outcome(reward, ended, None, "")
 
 
-CASES = [
-    (BEGAN, GRADED, Ended.FINISHED, 1),
-    (BEGAN, Conduct(exit_code=0, snapshot=True, reward=0), Ended.FINISHED, 0),
-    (BEGAN, Conduct(exit_code=0, budget_hit="turns", snapshot=True, reward=1), Ended.BUDGET_EXHAUSTED, 1),
-    (BEGAN, Conduct(timed_out=True, snapshot=True, reward=1), Ended.AGENT_TIMEOUT, 1),
-    (BEGAN, Conduct(exit_code=1, snapshot=True, reward=1), Ended.HARNESS_ERROR, 1),
-    (BEGAN, Conduct(exit_code=137, snapshot=True, reward=1), Ended.HARNESS_KILLED, 1),
-    (BEGAN, Conduct(exit_code=129, snapshot=True, reward=0), Ended.HARNESS_KILLED, 0),
-    (BEGAN, Conduct(exit_code=128, snapshot=True, reward=0), Ended.HARNESS_ERROR, 0),
-    (BEGAN, Conduct(exit_code=None, snapshot=True, reward=1), Ended.SANDBOX_LOST, 1),
-    (BEGAN, Conduct(exit_code=0), Ended.NO_SNAPSHOT, 0),
-    (BEGAN, Conduct(exit_code=0, snapshot=True), Ended.UNGRADABLE, 0),
-    (BEGAN, Conduct(exit_code=0, snapshot=True, grading_timed_out=True), Ended.GRADING_TIMEOUT, 0),
-    (failed(HostFailure.SANDBOX_START, began=False), Conduct(), Ended.SANDBOX_START, None),
-    (failed(HostFailure.SETUP, began=False), Conduct(), Ended.SETUP_FAILED, None),
-    (HostEvidence(began=True, requests=0), Conduct(exit_code=1, snapshot=True, reward=0), Ended.HARNESS_SILENT, None),
-    (failed(HostFailure.ENGINE, began=True), Conduct(exit_code=1, snapshot=True, reward=0), Ended.ENGINE_FAILED, None),
-    (failed(HostFailure.GRADING_START, began=True), Conduct(exit_code=0, snapshot=True), Ended.GRADING_START, None),
-    (failed(HostFailure.SHORTAGE, began=True), Conduct(exit_code=0), Ended.HOST_SHORTAGE, None),
-    (NOT_BEGAN, Conduct(), Ended.UNATTRIBUTED_BEFORE, None),
-    (failed(HostFailure.INTERNAL, began=False), Conduct(), Ended.UNATTRIBUTED_BEFORE, None),
-    (failed(HostFailure.INTERNAL, began=True), Conduct(), Ended.UNATTRIBUTED_AFTER, 0),
-    (failed(HostFailure.INTERNAL, began=True), GRADED, Ended.UNATTRIBUTED_AFTER, 1),
-]
+def test_every_way_to_end_has_a_row_of_its_name() -> None:
+    assert list(FAULT_TABLE) == list(Ended)
+    assert all(row.ended is ended for ended, row in FAULT_TABLE.items())
 
 
-@pytest.mark.parametrize(("host", "conduct", "ended", "reward"), CASES)
-def test_row(host: HostEvidence, conduct: Conduct, ended: Ended, reward: int | None) -> None:
-    row = classify(host, conduct)
-    assert row.ended is ended
-    assert reward_of(row, conduct) == reward
+def test_a_policys_fault_counts_everywhere_and_is_never_tried_again() -> None:
+    policys = [row for row in ROWS if row.fault in (Fault.POLICY, Fault.NONE) and row.ended is not Ended.CANCELLED]
+    assert len(policys) > 15
+    for row in policys:
+        assert row.trained and row.in_group and row.in_denominator
+        assert row.rewarded is not Rewarded.NOTHING
+        assert row.retries == 0
 
 
-ELSEWHERE = {Ended.UNRECORDABLE, Ended.CANCELLED}
-"""Rows that no evidence leads to: the store finds the one, the user who stops a run brings about the other."""
+def test_an_infrastructure_fault_counts_nowhere_and_is_tried_again_a_bounded_number_of_times() -> None:
+    for row in ROWS:
+        if row.fault is Fault.INFRASTRUCTURE:
+            assert row.is_masked
+            assert row.rewarded is Rewarded.NOTHING
+            assert 1 <= row.retries < MOST_TRIES
 
 
-def test_every_row_has_a_case() -> None:
-    assert {ended for _, _, ended, _ in CASES} | ELSEWHERE == set(Ended) == set(FAULT_TABLE)
+def test_whatever_counts_for_nothing_has_no_reward_and_whatever_counts_has_one() -> None:
+    for row in ROWS:
+        assert row.trained == row.in_group == row.in_denominator == (row.rewarded is not Rewarded.NOTHING)
+
+
+def test_what_nobody_explains_is_masked_only_before_the_agent_began() -> None:
+    unknown = {row.ended: row.is_masked for row in ROWS if row.fault is Fault.UNKNOWN}
+    assert unknown == {Ended.UNATTRIBUTED_BEFORE: True, Ended.UNATTRIBUTED_AFTER: False}
+
+
+@pytest.mark.parametrize(("row", "reward"), list(itertools.product(ROWS, (0, 1, None))))
+def test_an_outcome_has_no_reward_that_its_row_does_not_give(row: object, reward: Reward | None) -> None:
+    ended = row.ended  # type: ignore[attr-defined]
+    if reward in REWARDS[FAULT_TABLE[ended].rewarded]:
+        assert outcome(reward, ended).reward == reward
+    else:
+        with pytest.raises(ValueError, match=ended):
+            outcome(reward, ended)
+
+
+@given(st.lists(st.sampled_from(Ended).flatmap(
+    lambda ended: st.sampled_from(REWARDS[FAULT_TABLE[ended].rewarded]).map(lambda reward: outcome(reward, ended))
+)))  # fmt: skip
+def test_a_solve_rate_counts_exactly_what_the_table_says(outcomes: list[Outcome]) -> None:
+    counted = [each.reward for each in outcomes if each.row.in_denominator and each.reward is not None]
+    assert score(outcomes) == Score(counted.count(1), len(counted))
 
 
 def test_a_record_that_cannot_be_kept_is_a_zero_unless_the_host_had_failed() -> None:
-    for row in FAULT_TABLE.values():
-        masked = row.treatment is Treatment.MASKED
-        assert unrecordable(row) is (row if masked else FAULT_TABLE[Ended.UNRECORDABLE])
-    assert reward_of(FAULT_TABLE[Ended.UNRECORDABLE], GRADED) == 0
-
-
-def test_every_host_failure_but_the_unexplained_is_masked() -> None:
-    for failure in set(HostFailure) - {HostFailure.INTERNAL}:
-        assert classify(failed(failure, began=True), GRADED).treatment is Treatment.MASKED
-
-
-def test_what_is_masked_is_retried_unless_the_user_stopped_the_run() -> None:
-    for row in FAULT_TABLE.values():
-        assert row.retry == (row.treatment is Treatment.MASKED and row.ended is not Ended.CANCELLED)
-
-
-def test_only_the_infrastructure_or_nobody_is_ever_masked() -> None:
-    for row in FAULT_TABLE.values():
-        assert (row.treatment is Treatment.MASKED) <= (row.fault is not Fault.POLICY)
-        assert (row.fault is Fault.INFRASTRUCTURE) <= (row.treatment is Treatment.MASKED)
-
-
-conducts = st.builds(
-    Conduct,
-    exit_code=st.none() | st.integers(0, 255),
-    timed_out=st.booleans(),
-    budget_hit=st.none() | st.text(max_size=8),
-    snapshot=st.booleans(),
-    reward=st.sampled_from([None, 0, 1]),
-    grading_timed_out=st.booleans(),
-)
-
-
-@given(conduct=conducts, requests=st.integers(1, 10), failure=st.sampled_from([None, HostFailure.INTERNAL]))
-def test_no_conduct_of_an_agent_that_has_begun_masks_its_reward(
-    conduct: Conduct, requests: int, failure: HostFailure | None
-) -> None:
-    row = classify(HostEvidence(began=True, requests=requests, failure=failure), conduct)
-    assert row.treatment is not Treatment.MASKED
-    assert reward_of(row, conduct) in (0, 1)
-    if reward_of(row, conduct) == 1:
-        assert conduct.reward == 1
-
-
-@given(
-    conduct=conducts,
-    host=st.builds(
-        HostEvidence,
-        began=st.booleans(),
-        requests=st.integers(0, 3),
-        failure=st.none() | st.sampled_from(HostFailure),
-    ),
-)
-def test_the_table_is_total(conduct: Conduct, host: HostEvidence) -> None:
-    row = classify(host, conduct)
-    assert FAULT_TABLE[row.ended] is row
-    assert (reward_of(row, conduct) is None) == (row.treatment is Treatment.MASKED)
-
-
-def test_a_trial_that_is_not_to_be_graded_has_no_reward_and_no_fault() -> None:
-    conduct = Conduct(exit_code=0, to_grade=False)
-    row = classify(BEGAN, conduct)
-    assert row.ended is Ended.FINISHED
-    assert reward_of(row, conduct) is None
-
-
-def batch(**counts: int) -> list[tuple[Ended, str]]:
-    return [(Ended(name), f"because of {name}") for name, count in counts.items() for _ in range(count)]
-
-
-def test_a_batch_may_have_one_in_twenty_unattributed() -> None:
-    check_batch(batch(finished=19, unattributed_after=1))
-
-
-def test_more_than_one_in_twenty_unattributed_stops_the_run() -> None:
-    with pytest.raises(RunError, match=r"2 of 32 trials .* because of unattributed_after"):
-        check_batch(batch(finished=30, unattributed_after=2))
-
-
-def test_unattributed_counts_before_and_after_together() -> None:
-    with pytest.raises(RunError, match="2 of 32"):
-        check_batch(batch(finished=30, unattributed_after=1, unattributed_before=1))
-
-
-def test_a_batch_that_infrastructure_took_whole_stops_the_run_and_names_the_commonest_reason() -> None:
-    with pytest.raises(RunError, match="all 5 trials: because of sandbox_start"):
-        check_batch(batch(engine_failed=2, sandbox_start=3))
-
-
-def test_infrastructure_faults_with_anything_measured_do_not_stop_the_run() -> None:
-    check_batch(batch(engine_failed=31, finished=1))
-    check_batch([])
+    for row in ROWS:
+        assert unrecordable(row) is (row if row.is_masked else FAULT_TABLE[Ended.UNRECORDABLE])

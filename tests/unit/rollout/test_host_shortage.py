@@ -34,10 +34,11 @@ _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 used = len(os.listdir("/proc/self/fd"))
 for limit in (used + 40, used + 5, used - 1):
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-    print(host_shortage([Path({str(tmp_path)!r})], reserves))
+    found = host_shortage([Path({str(tmp_path)!r})], reserves)
+    print(found and (found.of, found.found))
 """
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     enough, few, none = done.stdout.splitlines()
     assert enough == "None"
-    assert "files open" in few
-    assert "cannot say what it has left (Too many open files)" in none
+    assert "'handles'" in few and "files open" in few
+    assert "'handles'" in none and "cannot say what it has left (Too many open files)" in none

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -21,15 +22,27 @@ from lego_rl.harness import registry
 from lego_rl.harness.base import HarnessBundle
 from lego_rl.messages import Message
 from lego_rl.rollout.agent import LiveTrial
-from lego_rl.rollout.evidence import DETAIL_CHARS, conduct_of, detail_of, host_evidence, may_be_short
-from lego_rl.rollout.faults import Ended, Treatment, classify, reward_of
+from lego_rl.rollout.attribution import HostEvidence, classify, reward_of
+from lego_rl.rollout.evidence import (
+    DETAIL_CHARS,
+    NOTHING_FOUND,
+    Inspection,
+    conduct_of,
+    detail_of,
+    host_evidence,
+    may_be_short,
+)
+from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.harbor_trial import Failure, Grades
+from lego_rl.rollout.shortage import Shortage
 from lego_rl.rollout.spec import Grading
 from lego_rl.rollout.trial import grades_of
 from lego_rl.sandbox.codec import patch_to_json, verdict_to_json
+from lego_rl.sandbox.diff import TOO_LARGE
 from lego_rl.sandbox.limits import LimitHits
+from lego_rl.sandbox.loss import Loss, LossCause
 from lego_rl.sandbox.sandbox import Completed
-from lego_rl.sandbox.verdict import Change, Patch, Verdict
+from lego_rl.sandbox.verdict import Change, GradingEnd, Patch, Verdict
 
 POLICY = Path(__file__).parents[3] / "src" / "lego_rl" / "policies" / "demo"
 TEMPLATE = ChatTemplate.load(POLICY)
@@ -82,21 +95,37 @@ def worked(**changes: object) -> LiveTrial:
     return work(**arguments)  # type: ignore[arg-type]
 
 
+FULL = Inspection(Shortage("disk", "the disk is full"))
+NO_MEMORY = Inspection(Shortage("memory", "no memory"))
+SILENT = Inspection(engine_silent=True)
+
+
 def ended(
-    done: LiveTrial, grades: Grades, failure: Failure | None, shortage: str | None = None
+    done: LiveTrial, grades: Grades, failure: Failure | None, inspection: Inspection = NOTHING_FOUND
 ) -> tuple[Ended, int | None]:
     conduct = conduct_of(done, grades, failure, Grading.FRESH)
-    row = classify(host_evidence(done, grades, failure, shortage), conduct)
+    row = classify(host_evidence(done, grades, failure, inspection), conduct)
     return row.ended, reward_of(row, conduct)
+
+
+def told(done: LiveTrial, grades: Grades, failure: Failure | None, inspection: Inspection = NOTHING_FOUND) -> str:
+    host: HostEvidence = host_evidence(done, grades, failure, inspection)
+    row = classify(host, conduct_of(done, grades, failure, Grading.FRESH))
+    return detail_of(row, host, done, grades, failure)
 
 
 def failure(kind: str) -> Failure:
     return Failure(kind, "something", "trace")
 
 
-@pytest.mark.parametrize("kind", ["SandboxError", "TaskError", "EnvironmentStartTimeoutError", "PermissionError"])
+@pytest.mark.parametrize("kind", ["SandboxError", "RunError", "EnvironmentStartTimeoutError", "PermissionError"])
 def test_what_fails_before_the_sandbox_stands_is_its_start(kind: str) -> None:
     assert ended(worked(began=False, sandbox_started=False), Grades(), failure(kind)) == (Ended.SANDBOX_START, None)
+
+
+@pytest.mark.parametrize(("kind", "row"), [("TaskError", Ended.TASK_UNUSABLE), ("SealError", Ended.SEAL_FAILED)])
+def test_what_is_wrong_with_the_task_or_the_seal_has_a_row_of_its_own(kind: str, row: Ended) -> None:
+    assert ended(worked(began=False, sandbox_started=False), Grades(), failure(kind)) == (row, None)
 
 
 @pytest.mark.parametrize("kind", ["SandboxError", "TransferError", "AgentSetupTimeoutError", "OSError"])
@@ -120,10 +149,14 @@ def test_a_file_tree_that_cannot_be_read_out_is_the_policys(kind: str) -> None:
     assert ended(worked(), Grades(), failure(kind)) == (Ended.NO_SNAPSHOT, 0)
 
 
-def test_of_grading_only_a_sandbox_that_could_not_be_built_is_ours() -> None:
+def test_of_grading_only_what_the_tested_code_cannot_bring_about_is_ours() -> None:
     assert ended(worked(), PATCH, failure("GradingStartError")) == (Ended.GRADING_START, None)
-    assert ended(worked(), PATCH, failure("SandboxError")) == (Ended.UNGRADABLE, 0)
-    assert ended(worked(), PATCH, failure("VerifierTimeoutError")) == (Ended.GRADING_TIMEOUT, 0)
+    assert ended(worked(), PATCH, failure("GradingKilledError")) == (Ended.SANDBOX_KILLED, None)
+    assert ended(worked(), PATCH, failure("GradingRuntimeError")) == (Ended.RUNTIME_LOST, None)
+    assert ended(worked(), PATCH, failure("TaskError")) == (Ended.TASK_UNUSABLE, None)
+    assert ended(worked(), PATCH, failure("SealError")) == (Ended.VERIFIER_CRASHED, 0)
+    assert ended(worked(), PATCH, failure("SandboxError")) == (Ended.VERIFIER_CRASHED, 0)
+    assert ended(worked(), PATCH, failure("VerifierTimeoutError")) == (Ended.VERIFIER_TIMEOUT, 0)
 
 
 def test_a_failure_after_the_verdict_changes_nothing() -> None:
@@ -142,17 +175,47 @@ def test_an_answer_that_nobody_foresaw_masks_nothing_for_the_agent_may_have_brou
     assert isinstance(done.session.failure, KeyError)
     assert ended(done, GRADED, None) == (Ended.UNATTRIBUTED_AFTER, 1)
     assert ended(done, PATCH, failure("SandboxError")) == (Ended.UNATTRIBUTED_AFTER, 0)
-    host = host_evidence(done, GRADED, None, None)
-    row = classify(host, conduct_of(done, GRADED, None, Grading.FRESH))
-    assert "KeyError: 'a bug'" in detail_of(row, host, done, GRADED, None)
+    assert "KeyError: 'a bug'" in told(done, GRADED, None)
     assert may_be_short(done, GRADED, None)
-    assert ended(done, GRADED, None, "this process has 1024 of at most 1024 files open") == (Ended.HOST_SHORTAGE, None)
+    few = Inspection(Shortage("handles", "this process has 1024 of at most 1024 files open"))
+    assert ended(done, GRADED, None, few) == (Ended.HOST_OUT_OF_HANDLES, None)
 
 
 def test_an_engine_whose_answers_contradict_themselves_has_failed() -> None:
     done = worked()
     done.trajectory, done.capture_error = None, CaptureError("one row is missing")
-    assert ended(done, GRADED, None) == (Ended.ENGINE_FAILED, None)
+    assert ended(done, GRADED, None) == (Ended.CAPTURE_FAILED, None)
+
+
+def never(prompt: Sequence[int], sampling: Sampling) -> Reply:
+    """What an engine that hangs comes to: the call is never answered."""
+    raise asyncio.CancelledError
+
+
+def test_a_call_without_an_answer_is_the_engines_only_where_it_does_not_answer_a_probe_either() -> None:
+    done = worked(script=never, completed=Completed(1, "", ""))
+    assert done.session.unanswered
+    assert ended(done, GRADED, None) == (Ended.HARNESS_ERROR, 1)
+    assert ended(done, GRADED, None, SILENT) == (Ended.ENGINE_SILENT, None)
+    assert not worked().session.unanswered
+
+
+def test_a_listener_that_was_lost_is_the_infrastructures() -> None:
+    done = worked(completed=Completed(1, "", ""))
+    done.gateway_lost = OSError("no socket")
+    assert ended(done, GRADED, None) == (Ended.GATEWAY_LOST, None)
+    assert "no socket" in told(done, GRADED, None)
+
+
+LOSSES = {LossCause.KILLED: Ended.SANDBOX_KILLED, LossCause.RUNTIME: Ended.RUNTIME_LOST}
+
+
+@pytest.mark.parametrize("cause", LossCause)
+def test_who_took_a_sandbox_away_is_told_by_the_hosts_evidence_alone(cause: LossCause) -> None:
+    done = worked(completed=Completed(137, "", "", died=True, loss=Loss(cause, "the host saw it")))
+    for grades in (GRADED, Grades(Patch(), Verdict(0), LimitHits(memory=3, disk=True))):
+        assert ended(done, grades, None) == (LOSSES[cause], None)
+        assert "the host saw it" in told(done, grades, None)
 
 
 def test_how_the_harness_ended_is_read_from_the_host_alone() -> None:
@@ -177,9 +240,9 @@ def test_no_failure_after_the_start_masks_a_trial_unless_the_grading_sandbox_cou
 ) -> None:
     problem = Failure(kind, message, "")
     conduct = conduct_of(DONE, grades, problem, Grading.FRESH)
-    host = host_evidence(DONE, grades, problem, None)
+    host = host_evidence(DONE, grades, problem, NOTHING_FOUND)
     row = classify(host, conduct)
-    assert row.treatment is not Treatment.MASKED
+    assert not row.is_masked
     detail = detail_of(row, host, DONE, grades, problem)
     assert detail.startswith(row.meaning)
     assert len(detail) <= DETAIL_CHARS
@@ -195,27 +258,53 @@ UNMEASURED = Grades(Patch(), Verdict(0), LimitHits(unmeasured=True))
 
 
 def test_a_sandbox_that_could_not_be_measured_is_graded_unless_the_host_has_run_out() -> None:
-    assert ended(KILLED, UNMEASURED, None) == (Ended.SANDBOX_LOST, 0)
+    assert ended(KILLED, UNMEASURED, None) == (Ended.LIMITS_UNMEASURED, 0)
     assert may_be_short(KILLED, UNMEASURED, None)
-    assert ended(KILLED, UNMEASURED, None, "no memory") == (Ended.HOST_SHORTAGE, None)
-    host = host_evidence(KILLED, UNMEASURED, None, None)
-    row = classify(host, conduct_of(KILLED, UNMEASURED, None, Grading.FRESH))
-    assert detail_of(row, host, KILLED, UNMEASURED, None).endswith("its limits could not be measured")
+    assert ended(KILLED, UNMEASURED, None, NO_MEMORY) == (Ended.HOST_OUT_OF_MEMORY, None)
+    assert told(KILLED, UNMEASURED, None).endswith("its limits could not be measured")
+
+
+def test_a_kill_for_memory_is_the_policys_unless_the_host_has_none_left_without_the_trial() -> None:
+    grades = Grades(Patch(), Verdict(0), LimitHits(memory=1))
+    for completed in (Completed(137, "", "", died=True), Completed(137, "", "")):
+        done = worked(completed=completed)
+        assert may_be_short(done, grades, None)
+        assert ended(done, grades, None) == (Ended.OUT_OF_MEMORY, 0)
+        assert ended(done, grades, None, NO_MEMORY) == (Ended.HOST_OUT_OF_MEMORY, None)
 
 
 def test_a_shortage_is_no_reason_where_the_harness_had_ended_or_hit_its_limit() -> None:
     assert not may_be_short(worked(), UNMEASURED, None)
-    assert ended(worked(), UNMEASURED, None, "no memory") == (Ended.FINISHED, 0)
+    assert ended(worked(), UNMEASURED, None, NO_MEMORY) == (Ended.FINISHED, 0)
     full = Grades(Patch(), Verdict(0), LimitHits(disk=True))
     assert not may_be_short(KILLED, full, None)
-    assert ended(KILLED, full, None, "no memory") == (Ended.SANDBOX_LOST, 0)
+    assert ended(KILLED, full, None, NO_MEMORY) == (Ended.OUT_OF_DISK, 0)
 
 
 def test_the_detail_names_the_limits_that_were_hit() -> None:
     grades = Grades(Patch(), Verdict(0), LimitHits(memory=2, disk=True))
-    host = host_evidence(DONE, grades, None, None)
-    row = classify(host, conduct_of(DONE, grades, None, Grading.FRESH))
-    assert detail_of(row, host, DONE, grades, None).endswith("it ran into its limit of memory, disk")
+    assert told(DONE, grades, None).endswith("it ran into its limit of memory, disk")
+
+
+@pytest.mark.parametrize("reason", sorted(TOO_LARGE))
+def test_a_change_of_which_a_part_is_left_out_for_its_size_is_told_apart(reason: str) -> None:
+    grades = Grades(Patch(dropped={"core": reason}), Verdict(1))
+    assert ended(worked(), grades, None) == (Ended.PATCH_TOO_LARGE, 1)
+    assert ended(worked(), Grades(Patch(dropped={".git": "git directory"}), Verdict(1)), None) == (Ended.FINISHED, 1)
+
+
+ENDS_OF_GRADING: dict[GradingEnd, Ended] = {
+    "completed": Ended.FINISHED,
+    "not_applied": Ended.PATCH_NOT_APPLIED,
+    "timed_out": Ended.VERIFIER_TIMEOUT,
+    "died": Ended.VERIFIER_CRASHED,
+    "no_report": Ended.NO_VERDICT,
+}
+
+
+@pytest.mark.parametrize("end", get_args(GradingEnd.__value__))
+def test_how_grading_ended_decides_before_how_the_agent_did(end: GradingEnd) -> None:
+    assert ended(worked(), Grades(Patch(), Verdict(0, ended=end)), None) == (ENDS_OF_GRADING[end], 0)
 
 
 CONTENT = {
@@ -253,15 +342,13 @@ def test_what_the_verifier_wrote_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["OSError", "SandboxError", "GradingStartError", "UnreadableGradesError"])
 @pytest.mark.parametrize("grades", [Grades(), PATCH])
 def test_a_failure_on_a_host_that_has_run_out_is_the_infrastructures(kind: str, grades: Grades) -> None:
-    assert ended(worked(), grades, failure(kind), "the disk is full") == (Ended.HOST_SHORTAGE, None)
-    host = host_evidence(DONE, grades, failure(kind), "the disk is full")
-    row = classify(host, conduct_of(DONE, grades, failure(kind), Grading.FRESH))
-    assert "the disk is full" in detail_of(row, host, DONE, grades, failure(kind))
+    assert ended(worked(), grades, failure(kind), FULL) == (Ended.HOST_DISK_FULL, None)
+    assert "the disk is full" in told(DONE, grades, failure(kind), FULL)
 
 
 def test_a_shortage_takes_nothing_from_a_trial_that_it_did_not_hurt() -> None:
-    assert ended(worked(), GRADED, failure("OSError"), "the disk is full") == (Ended.FINISHED, 1)
-    assert ended(worked(), PATCH, failure("VerifierTimeoutError"), "no memory") == (Ended.GRADING_TIMEOUT, 0)
+    assert ended(worked(), GRADED, failure("OSError"), FULL) == (Ended.FINISHED, 1)
+    assert ended(worked(), PATCH, failure("VerifierTimeoutError"), NO_MEMORY) == (Ended.VERIFIER_TIMEOUT, 0)
 
 
 def test_an_error_of_a_full_disk_is_no_evidence_of_one() -> None:
@@ -269,7 +356,7 @@ def test_an_error_of_a_full_disk_is_no_evidence_of_one() -> None:
     assert ended(worked(), Grades(), full) == (Ended.NO_SNAPSHOT, 0)
 
 
-@pytest.mark.parametrize(("prompts", "row"), [((9, 1_000, 9), Ended.FINISHED), ((9, 1_000), Ended.BUDGET_EXHAUSTED)])
+@pytest.mark.parametrize(("prompts", "row"), [((9, 1_000, 9), Ended.FINISHED), ((9, 1_000), Ended.CONTEXT_BUDGET)])
 def test_a_budget_counts_only_where_it_ended_the_session(prompts: tuple[int, ...], row: Ended) -> None:
     gateway = Gateway(ScriptedEngine(lambda prompt, sampling: ANSWER), TEMPLATE, tool_call_parser("qwen3_coder"))
     session = gateway.open(Budget(context_tokens=500), temperature=1.0)
@@ -293,6 +380,4 @@ def test_a_budget_counts_only_where_it_ended_the_session(prompts: tuple[int, ...
     asyncio.run(overflow_and_perhaps_compact())
     assert done.session.requests == len(prompts)
     assert ended(done, GRADED, None) == (row, 1)
-    host = host_evidence(done, GRADED, None, None)
-    detail = detail_of(classify(host, conduct_of(done, GRADED, None, Grading.FRESH)), host, done, GRADED, None)
-    assert ("context" in detail) == (row is Ended.BUDGET_EXHAUSTED)
+    assert ("context budget" in told(done, GRADED, None)) == (row is Ended.CONTEXT_BUDGET)

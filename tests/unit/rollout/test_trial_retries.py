@@ -27,9 +27,7 @@ from lego_rl.rollout.store import RunDirectory
 
 
 @pytest.mark.parametrize("ended", sorted(Ended))
-async def test_exactly_the_rows_that_mask_are_tried_again_and_only_as_often_as_allowed(
-    run: RunDirectory, ended: Ended
-) -> None:
+async def test_a_trial_is_tried_again_as_often_as_its_row_says(run: RunDirectory, ended: Ended) -> None:
     async def first_fails(spec: TrialSpec, tries: int) -> TrialRecord:
         return record(spec, ended if spec.attempt == 0 else Ended.FINISHED)
 
@@ -38,7 +36,7 @@ async def test_exactly_the_rows_that_mask_are_tried_again_and_only_as_often_as_a
     count = 20 if FAULT_TABLE[ended].fault is Fault.UNKNOWN else 2
     with Journal(run.journal) as journal:
         records = await run_trials(specs(count), trials, journal, concurrency=5, retries=2, retry_pause_sec=0)
-    expected = 3 if FAULT_TABLE[ended].retry else 1
+    expected = 1 + min(2, FAULT_TABLE[ended].retries)
     assert trials.ran.count(0) == expected
     assert len(trials.ran) == count - 1 + expected
     assert records[0].tries == expected
@@ -157,7 +155,7 @@ async def test_a_short_shortage_of_the_host_passes_between_two_tries(run: RunDir
 
     async def short(spec: TrialSpec, tries: int) -> TrialRecord:
         began.append(asyncio.get_running_loop().time())
-        return record(spec, Ended.HOST_SHORTAGE if began[-1] - began[0] < 0.15 else Ended.FINISHED)
+        return record(spec, Ended.HOST_DISK_FULL if began[-1] - began[0] < 0.15 else Ended.FINISHED)
 
     events: list[Progress] = []
     with Journal(run.journal) as journal:

@@ -196,8 +196,8 @@ def changed(store: TrialStore, **changes: object) -> None:
 @pytest.mark.parametrize(
     ("number", "problem", "fix"),
     [
-        (2, "outcome.json has format 2, this version of lego-rl reads 1", "update lego-rl"),
-        (0, "outcome.json has format 0, this version of lego-rl reads 1", "with the version of lego-rl that wrote it"),
+        (3, "outcome.json has format 3, this version of lego-rl reads 2", "update lego-rl"),
+        (0, "outcome.json has format 0, this version of lego-rl reads 2", "with the version of lego-rl that wrote it"),
         (True, "outcome.json has format True", "with the version of lego-rl that wrote it"),
         (None, "outcome.json has no format number", "with the version of lego-rl that wrote it"),
     ],

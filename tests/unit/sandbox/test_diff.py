@@ -142,7 +142,7 @@ def test_size_limits_are_reasons(layers: tuple[Path, Path], monkeypatch: pytest.
     monkeypatch.setattr(diff_module, "MAX_FILE_BYTES", 1 << 20)
     write(upper, {"a-large": b"x" * (1 << 20), "b-huge": b"x" * ((1 << 20) + 1), "c-small": b"x"})
     patch = OverlaySnapshot(upper).diff(pristine)
-    assert patch.dropped == {"b-huge": "larger than 1 MiB"}
+    assert patch.dropped == {"b-huge": diff_module.FILE_TOO_LARGE}
     assert [change.path for change in patch.changes] == ["a-large", "c-small"]
     comparison = diff_module.Comparison(bytes_left=1 << 20)
     comparison.folder(upper, pristine, "")
@@ -157,7 +157,7 @@ def test_a_large_file_in_place_of_a_folder_does_not_leave_what_was_in_it(
     write(pristine, {"package/a.py": b"a"})
     write(upper, {"package": b"x" * ((1 << 20) + 1)})
     assert OverlaySnapshot(upper).diff(pristine) == Patch(
-        (Change("package/a.py", "deleted"),), {"package": "larger than 1 MiB"}
+        (Change("package/a.py", "deleted"),), {"package": diff_module.FILE_TOO_LARGE}
     )
 
 

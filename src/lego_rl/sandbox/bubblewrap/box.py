@@ -19,7 +19,9 @@ from lego_rl.sandbox.controlled import ControlledSandbox
 from lego_rl.sandbox.diff import OverlaySnapshot
 from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
+from lego_rl.sandbox.loss import Loss
 from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.outside_kill import increase, oom_kills, outside_kill
 from lego_rl.sandbox.report import REPORT_NAME, read_report
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal_request import Surroundings
@@ -54,6 +56,8 @@ class BubblewrapSandbox(ControlledSandbox):
         self._process = running.process
         self._pidfd = running.pidfd
         self._closed = False
+        self._killed = False
+        self._oom_kills = oom_kills()
         self._watchdog = Watchdog(run, limits, running.first, running.pidfd, watches_memory=not cgroups.groups)
 
     @classmethod
@@ -168,8 +172,18 @@ class BubblewrapSandbox(ControlledSandbox):
             await asyncio.to_thread(self.run_folder.remove)
 
     @override
+    async def _loss(self) -> Loss | None:
+        if self._killed or self._watchdog.has_killed:
+            return None
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), KILL_SECONDS)
+        counted = self._cgroups.hits().memory if self._cgroups.groups else increase(self._oom_kills, oom_kills())
+        return outside_kill(self._process.returncode) if counted == 0 else None
+
+    @override
     def _kill_first(self) -> None:
         """Kill the first process: the kernel then kills all others in the sandbox."""
+        self._killed = True
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 

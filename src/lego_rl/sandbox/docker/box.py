@@ -6,6 +6,7 @@ hangs up. That it is dead is the kernel's word, not the daemon's.
 """
 
 import asyncio
+import http.client
 import logging
 import os
 import signal
@@ -24,7 +25,9 @@ from lego_rl.sandbox.docker.labels import labels_of
 from lego_rl.sandbox.docker.launch import Running, in_thread, launch
 from lego_rl.sandbox.docker.sweep import sweep
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
+from lego_rl.sandbox.loss import Loss, LossCause
 from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.outside_kill import increase, oom_kills, outside_kill
 from lego_rl.sandbox.report import REPORT_NAME, read_report
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal_request import Surroundings
@@ -50,6 +53,8 @@ class DockerSandbox(ControlledSandbox):
         self._cgroups = running.cgroups
         self._pidfd = running.pidfd
         self._killed = self._closed = False
+        self._ended_here = False
+        self._oom_kills = oom_kills()
         self._hits = LimitHits()
         self._watchdog = Watchdog(run, limits, running.first, running.pidfd, watches_memory=False)
 
@@ -152,8 +157,19 @@ class DockerSandbox(ControlledSandbox):
             await in_thread(_discard, self.image, self.run_folder)
 
     @override
+    async def _loss(self) -> Loss | None:
+        if self._ended_here or self._watchdog.has_killed:
+            return None
+        with suppress(TimeoutError):
+            await asyncio.wait_for(_ended(self._pidfd), KILL_SECONDS)
+            if increase(self._oom_kills, oom_kills()) == 0:
+                return await in_thread(_taken_by, self.image.engine, name_of(self.run_folder))
+        return None
+
+    @override
     def _kill_first(self) -> None:
         """Kill the first process: the kernel then kills all others in the sandbox."""
+        self._ended_here = True
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
@@ -182,6 +198,18 @@ async def _ended(pidfd: int) -> None:
         await ended
     finally:
         loop.remove_reader(pidfd)
+
+
+def _taken_by(engine: Engine, name: str) -> Loss | None:
+    """Who ended a container whose first process is gone, if the daemon can tell, or is gone itself."""
+    try:
+        engine.wait(name)
+        state = engine.container(name)["State"]
+    except DaemonError as error:
+        if error.status == http.client.NOT_FOUND:
+            return Loss(LossCause.KILLED, "the container was removed")
+        return None if error.status else Loss(LossCause.RUNTIME, f"the daemon does not answer: {error.problem}")
+    return None if state["OOMKilled"] else outside_kill(int(state["ExitCode"]))
 
 
 def _ran_out_of_memory(engine: Engine, name: str) -> bool:

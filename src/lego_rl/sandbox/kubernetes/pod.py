@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol, override
 
 from lego_rl.errors import SandboxError
+from lego_rl.sandbox import loss
 from lego_rl.sandbox.channel import Channel, SandboxDied
 from lego_rl.sandbox.controlled import ControlledSandbox
 from lego_rl.sandbox.image import Image
@@ -49,6 +50,7 @@ INTERFACES = (
     "eth0", "tunl0", "sit0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "ip6tnl0", "ip6gre0",
 )  # fmt: skip
 """What a pod may have: its own, and what the kernel makes in every network namespace for tunnels, which are down."""
+_CAUSES = {Loss.REMOVED: loss.LossCause.KILLED, Loss.NODE: loss.LossCause.RUNTIME}
 CLUSTERS_OWN = ("KUBERNETES_", "HOSTNAME=", "HOME=", "PWD=")
 """Variables of a container that are not its image's."""
 
@@ -95,7 +97,7 @@ class PodSandbox(ControlledSandbox):
         self._stream = stream
         self._listener = listener
         self._environment: dict[str, str] = {}
-        self._killed = self._closed = self._disk_full = False
+        self._killed = self._closed = self._disk_full = self._hung_up = False
         self._memory_kills = 0
         self._mounted: tuple[str, ...] = ()
         self._forbidden: tuple[tuple[str, int], ...] = ()
@@ -336,8 +338,17 @@ class PodSandbox(ControlledSandbox):
                 await self._channel.reply(await self._channel.send(["sever"], []))
 
     @override
+    async def _loss(self) -> loss.Loss | None:
+        if self._hung_up or self._killed or self._disk_full:
+            return None
+        found = await self.lost()
+        cause = _CAUSES.get(found.loss)
+        return None if cause is None else loss.Loss(cause, found.said)
+
+    @override
     def _kill_first(self) -> None:
         """Kill the first process, and with it all others: without its stream a pod's keeper hangs up."""
+        self._hung_up = True
         self._channel.close()
 
     async def _watch_disk(self) -> None:

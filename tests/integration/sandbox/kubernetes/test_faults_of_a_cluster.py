@@ -15,6 +15,7 @@ from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.kubernetes.evidence import Loss
 from lego_rl.sandbox.kubernetes.image import KubernetesImage
 from lego_rl.sandbox.kubernetes.pod import PodSandbox
+from lego_rl.sandbox.loss import LossCause
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal import verify_seal
 
@@ -64,6 +65,7 @@ async def test_a_pod_that_somebody_deletes_is_the_clusters_loss(image: Kubernete
         cluster.ask("DELETE", f"/api/v1/namespaces/default/pods/{box.name}", {"gracePeriodSeconds": 0})
         done = await box.exec(["sleep", "60"], timeout_sec=30)
         assert done.died and not done.timed_out
+        assert done.loss is not None and done.loss.cause is LossCause.KILLED
         assert (await box.lost()).loss is Loss.REMOVED
         await box.kill()
         with pytest.raises(SandboxError, match="files of pod"):
@@ -78,7 +80,8 @@ async def test_a_stream_that_breaks_is_the_clusters_loss(image: KubernetesImage,
         (keeper,) = cluster.docker("ps", "-q", "--filter", f"name=k8s_keeper_{box.name}_").split()
         kill = "for p in /proc/[2-9]*; do grep -q programs/bridge $p/cmdline && kill -9 ${p#/proc/}; done; true"
         cluster.docker("exec", keeper, "sh", "-c", kill)
-        assert (await box.exec(["sleep", "60"], timeout_sec=30)).died
+        done = await box.exec(["sleep", "60"], timeout_sec=30)
+        assert done.died and done.loss is not None and done.loss.cause is LossCause.RUNTIME
         assert (await box.lost()).loss is Loss.NODE
         await box.kill()
         assert (await box.snapshot()).diff(image.pristine).changes == ()
@@ -97,7 +100,7 @@ async def test_memory_is_the_agents_and_its_work_is_still_taken(image: Kubernete
 async def test_disk_is_the_agents_and_its_work_is_still_taken(image: KubernetesImage, box: PodSandbox) -> None:
     script = "echo 1 > kept; for i in 1 2 3; do head -c 10000000 /dev/urandom > large$i; done; sleep 60"
     done = await box.exec(["bash", "-c", script], timeout_sec=30)
-    assert done.died and not done.timed_out
+    assert done.died and not done.timed_out and done.loss is None
     await box.kill()
     assert box.limit_hits().disk
     assert "kept" in [each.path for each in (await box.snapshot()).diff(image.pristine).changes]

@@ -1,0 +1,198 @@
+"""Who brought about the way a trial ended: from evidence to a row of the fault table.
+
+Invariant: evidence is split by who can produce it. `Conduct` is all that an agent can produce, `HostEvidence` only what
+the host itself observed. Once the policy has been asked, no `Conduct` whatever leads to a masked reward; that takes a
+`HostFailure`.
+
+That other trials were hit at the same time is no evidence here: the same policy plays all of them, and their clocks
+agree, so agents could arrange it. What hits many trials is told by the evidence of each: a signal from outside, a
+daemon or an engine that does not answer, a host that is short of something.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from lego_rl.gateway.trajectory import BudgetHit
+from lego_rl.rollout.faults import FAULT_TABLE, Ended, Rewarded, Row
+from lego_rl.sandbox.limits import LimitHits
+from lego_rl.sandbox.verdict import GradingEnd
+
+type LastAnswer = Literal["whole", "cut", "malformed"]
+"""What the harness ended on: the newest answer of the main conversation. ``cut``: by the token limit."""
+
+
+class HostFailure(StrEnum):
+    """What the host saw fail by itself. No member can be brought about from inside a sandbox."""
+
+    TASK = "task"
+    """The task's own files, which lie on the host."""
+    SANDBOX_START = "sandbox_start"
+    SEAL = "seal"
+    SETUP = "setup"
+    ENGINE = "engine"
+    """The engine said so."""
+    ENGINE_SILENT = "engine_silent"
+    """A call got no answer, and after the session's end the engine did not answer a probe."""
+    CAPTURE = "capture"
+    GATEWAY = "gateway"
+    """The listener's socket, whose descriptor only the host has."""
+    SANDBOX_KILLED = "sandbox_killed"
+    RUNTIME = "runtime"
+    GRADING_START = "grading_start"
+    DISK = "disk"
+    """The host had run out of it, with the trial's own share given back; the next two likewise."""
+    MEMORY = "memory"
+    HANDLES = "handles"
+    INTERNAL = "internal"
+    """Lego-RL's own code or Harbor's raised something that no other member names."""
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """Everything about a trial that an agent can bring about.
+
+    Attributes:
+        exit_code: The harness's exit code, 128 + n for signal n; ``None`` where it did not end by itself.
+        timed_out: Whether the agent phase reached its wall-clock limit.
+        budget_hit: The gateway's budget that ended the session, if one did.
+        last_answer: What the harness ended on.
+        hits: Which of its limits the sandbox ran into.
+        snapshot: Whether the file tree could be read out.
+        too_large: Whether a part of the change is left out of the patch for its size.
+        reward: The verdict's reward, where there is a verdict.
+        grading: How grading ended, where it began.
+        to_grade: Whether the trial is to be graded at all (the specification's choice, not the agent's).
+    """
+
+    exit_code: int | None = None
+    timed_out: bool = False
+    budget_hit: BudgetHit | None = None
+    last_answer: LastAnswer = "whole"
+    hits: LimitHits = field(default_factory=LimitHits)
+    snapshot: bool = False
+    too_large: bool = False
+    reward: Literal[0, 1] | None = None
+    grading: GradingEnd | None = None
+    to_grade: bool = True
+
+
+@dataclass(frozen=True)
+class HostEvidence:
+    """What the host observed, which nothing inside a sandbox can bring about.
+
+    Attributes:
+        began: Whether the harness was started.
+        requests: Model requests that reached the gateway. Without one the policy has decided nothing.
+        failure: What failed on the host's side.
+        found: What the host saw of it, in one line; empty where the failure's own error says it.
+    """
+
+    began: bool
+    requests: int
+    failure: HostFailure | None = None
+    found: str = ""
+
+
+_FAILURES: Mapping[HostFailure, Ended] = {
+    HostFailure.TASK: Ended.TASK_UNUSABLE,
+    HostFailure.SANDBOX_START: Ended.SANDBOX_START,
+    HostFailure.SEAL: Ended.SEAL_FAILED,
+    HostFailure.SETUP: Ended.SETUP_FAILED,
+    HostFailure.ENGINE: Ended.ENGINE_FAILED,
+    HostFailure.ENGINE_SILENT: Ended.ENGINE_SILENT,
+    HostFailure.CAPTURE: Ended.CAPTURE_FAILED,
+    HostFailure.GATEWAY: Ended.GATEWAY_LOST,
+    HostFailure.SANDBOX_KILLED: Ended.SANDBOX_KILLED,
+    HostFailure.RUNTIME: Ended.RUNTIME_LOST,
+    HostFailure.GRADING_START: Ended.GRADING_START,
+    HostFailure.DISK: Ended.HOST_DISK_FULL,
+    HostFailure.MEMORY: Ended.HOST_OUT_OF_MEMORY,
+    HostFailure.HANDLES: Ended.HOST_OUT_OF_HANDLES,
+}
+
+_BUDGETS: Mapping[BudgetHit, Ended] = {
+    "turns": Ended.TURN_BUDGET,
+    "context": Ended.CONTEXT_BUDGET,
+    "wall_clock": Ended.WALL_CLOCK_BUDGET,
+    "attempts": Ended.ATTEMPT_BUDGET,
+}
+
+_GRADING: Mapping[GradingEnd, Ended] = {
+    "not_applied": Ended.PATCH_NOT_APPLIED,
+    "timed_out": Ended.VERIFIER_TIMEOUT,
+    "died": Ended.VERIFIER_CRASHED,
+    "no_report": Ended.NO_VERDICT,
+}
+
+
+def classify(host: HostEvidence, conduct: Conduct) -> Row:
+    """The row that a trial ended in. Total: every combination has one."""
+    return FAULT_TABLE[_ended(host, conduct)]
+
+
+def reward_of(row: Row, conduct: Conduct) -> Literal[0, 1] | None:
+    """The reward that a row gives; ``None`` for a masked trial and for one that is not to be graded."""
+    if row.rewarded is Rewarded.NOTHING or not conduct.to_grade:
+        return None
+    if row.rewarded is Rewarded.ZERO or conduct.reward is None:
+        return 0
+    return conduct.reward
+
+
+def unrecordable(row: Row) -> Row:
+    """The row of a trial whose record cannot be kept: a masked one stays so, for what the host observed still holds."""
+    return row if row.is_masked else FAULT_TABLE[Ended.UNRECORDABLE]
+
+
+def _ended(host: HostEvidence, conduct: Conduct) -> Ended:
+    if host.failure is HostFailure.INTERNAL:
+        return Ended.UNATTRIBUTED_AFTER if host.began else Ended.UNATTRIBUTED_BEFORE
+    if host.failure is not None:
+        return _FAILURES[host.failure]
+    if not host.began:
+        return Ended.UNATTRIBUTED_BEFORE
+    if host.requests == 0:
+        return Ended.HARNESS_SILENT
+    return _left_ungraded(conduct) or _agent_ended(conduct)
+
+
+def _left_ungraded(conduct: Conduct) -> Ended | None:
+    """Why the change has no verdict that says anything of it, if it has none."""
+    if not conduct.to_grade:
+        return None
+    if conduct.grading is not None and conduct.grading in _GRADING:
+        return _GRADING[conduct.grading]
+    if conduct.reward is not None:
+        return None
+    return Ended.VERIFIER_CRASHED if conduct.snapshot else Ended.NO_SNAPSHOT
+
+
+def _agent_ended(conduct: Conduct) -> Ended:
+    stopped = conduct.exit_code != 0 and not conduct.timed_out and conduct.budget_hit is None
+    if stopped and (limit := _limit_hit(conduct.hits)) is not None:
+        return limit
+    if conduct.too_large:
+        return Ended.PATCH_TOO_LARGE
+    if conduct.budget_hit is not None:
+        return _BUDGETS[conduct.budget_hit]
+    if conduct.timed_out:
+        return Ended.AGENT_TIMEOUT
+    if conduct.exit_code is None:
+        return Ended.SANDBOX_LOST
+    if conduct.exit_code > 128:
+        return Ended.HARNESS_KILLED
+    if conduct.last_answer != "whole":
+        return Ended.OUTPUT_BUDGET if conduct.last_answer == "cut" else Ended.MALFORMED_CALL
+    return Ended.FINISHED if conduct.exit_code == 0 else Ended.HARNESS_ERROR
+
+
+def _limit_hit(hits: LimitHits) -> Ended | None:
+    if hits.disk:
+        return Ended.OUT_OF_DISK
+    if hits.memory:
+        return Ended.OUT_OF_MEMORY
+    if hits.processes:
+        return Ended.TOO_MANY_PROCESSES
+    return Ended.LIMITS_UNMEASURED if hits.unmeasured else None
