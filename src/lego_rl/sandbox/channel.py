@@ -108,14 +108,14 @@ class Channel:
                 pipe.handed_over()
         return await self.status(answer)
 
-    async def listener(self, port: int) -> socket.socket:
+    async def listener(self, port: int, address: str) -> socket.socket:
         """A socket that listens on the sandbox's own loopback.
 
         Raises:
             SandboxError: The port is taken.
             SandboxDied: The sandbox ended first, or what came back is not such a socket.
         """
-        answer = await self.send(["listen", str(port)], [])
+        answer = await self.send(["listen", str(port), address], [])
         with answer:
             await readable(answer)
             try:
@@ -123,11 +123,11 @@ class Channel:
             except OSError as error:
                 raise SandboxDied("the sandbox ended") from error
         if descriptors:
-            return _as_listener(descriptors[0], port)
+            return _as_listener(descriptors[0], (address, port))
         if not message:
             raise SandboxDied("the sandbox ended")
         raise SandboxError(
-            f"cannot listen on port {port} in the sandbox: {message.decode(errors='replace')}",
+            f"cannot listen on {address}:{port} in the sandbox: {message.decode(errors='replace')}",
             "let nothing in the sandbox listen there before the host does",
         )
 
@@ -136,7 +136,7 @@ class Channel:
         self._control.close()
 
 
-def _as_listener(descriptor: int, port: int) -> socket.socket:
+def _as_listener(descriptor: int, address: tuple[str, int]) -> socket.socket:
     """A descriptor that came out of the sandbox, if it is a listener on its loopback.
 
     Raises:
@@ -149,8 +149,8 @@ def _as_listener(descriptor: int, port: int) -> socket.socket:
         raise SandboxDied("the sandbox gave something else than a socket") from error
     try:
         listens = server.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-        if not listens or server.family != socket.AF_INET or server.getsockname() != ("127.0.0.1", port):
-            raise SandboxDied(f"the sandbox gave no listener on 127.0.0.1:{port}")
+        if not listens or server.family != socket.AF_INET or server.getsockname() != address:
+            raise SandboxDied(f"the sandbox gave no listener on {address[0]}:{address[1]}")
         server.setblocking(False)
     except BaseException:
         server.close()

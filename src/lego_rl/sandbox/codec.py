@@ -5,11 +5,13 @@ Invariant: reading what was written gives an equal value, whatever bytes and fil
 
 import base64
 import json
+import zlib
 from pathlib import PurePosixPath
 from typing import Any, get_args
 
 from lego_rl.errors import RunError
 from lego_rl.sandbox.records import is_plain
+from lego_rl.sandbox.report import MAX_REPORT_BYTES
 from lego_rl.sandbox.verdict import Change, GradingEnd, Patch, Verdict
 
 _STATUSES = ("passed", "failed", "error", "skipped", "missing")
@@ -51,10 +53,12 @@ def verdict_to_json(verdict: Verdict) -> str:
         {
             "reward": verdict.reward,
             "tests": verdict.tests,
-            "rolled_back": list(verdict.rolled_back),
+            "rolled_back": verdict.rolled_back,
             "log": verdict.log,
             "seconds": verdict.seconds,
             "ended": verdict.ended,
+            "report": base64.b64encode(zlib.compress(verdict.report)).decode(),
+            "exit_status": verdict.exit_status,
         },
         indent=1,
     )
@@ -74,13 +78,24 @@ def verdict_from_json(text: str) -> Verdict:
         return Verdict(
             reward=1 if reward == 1 else 0,
             tests=tests,
-            rolled_back=tuple(map(str, raw["rolled_back"])),
+            rolled_back={str(path): str(reason) for path, reason in raw["rolled_back"].items()},
             log=str(raw["log"]),
             seconds=float(raw["seconds"]),
             ended=_ENDS[raw["ended"]],
+            report=_decompressed(raw["report"]),
+            exit_status=None if raw["exit_status"] is None else int(raw["exit_status"]),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
         raise RunError(f"not a verdict: {error!r}", "grade the trial's patch again") from error
+
+
+def _decompressed(text: str) -> bytes:
+    """What was compressed, if it is no larger than a report may be."""
+    reader = zlib.decompressobj()
+    content = reader.decompress(base64.b64decode(text, validate=True), MAX_REPORT_BYTES)
+    if not reader.eof:
+        raise ValueError("the report is cut short or too large")
+    return content
 
 
 def _change(raw: dict[str, Any]) -> Change:

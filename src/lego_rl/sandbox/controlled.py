@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox import records
@@ -18,7 +19,7 @@ from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.loss import Loss, SandboxLostError
 from lego_rl.sandbox.output import BoundedOutput, OutputPipe
 from lego_rl.sandbox.records import Record
-from lego_rl.sandbox.sandbox import Completed, OutputSink, Tree
+from lego_rl.sandbox.sandbox import LOOPBACK, Completed, OutputSink, Tree
 from lego_rl.sandbox.seal_request import SealRequest, Surroundings, look_programs
 from lego_rl.sandbox.transfer import operate
 
@@ -83,8 +84,31 @@ class ControlledSandbox(ABC):
             timeout_sec: Seconds.
             sink: Is given output as it comes.
         """
+        return await self._run("exec", argv, env=env, cwd=cwd, stdin=stdin, timeout_sec=timeout_sec, sink=sink)
+
+    async def run_last(
+        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_sec: float | None = None
+    ) -> Completed:
+        """Run a program as `exec` does, and kill everything else in the sandbox the moment it ends.
+
+        When this returns, nothing of the sandbox's can write any more but its first process.
+        """
+        return await self._run("last", argv, env=env, timeout_sec=timeout_sec)
+
+    async def _run(
+        self,
+        operation: Literal["exec", "last"],
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: str = "",
+        timeout_sec: float | None = None,
+        sink: OutputSink | None = None,
+    ) -> Completed:
         variables = {**self.environment, **(env or {})}
-        fields = ["exec", cwd or self._tree.workdir, str(len(argv)), *argv, *(f"{k}={v}" for k, v in variables.items())]
+        pairs = [f"{name}={value}" for name, value in variables.items()]
+        fields = [operation, cwd or self._tree.workdir, str(len(argv)), *argv, *pairs]
         output = {name: BoundedOutput(self.limits.output_bytes) for name in ("stdout", "stderr")}
         pipes = [OutputPipe(_consumer(name, kept, sink)) for name, kept in output.items()]
         timed_out = died = False
@@ -136,14 +160,18 @@ class ControlledSandbox(ABC):
         fields = ["seal", *wanted.fields(), *self.surroundings.fields()]
         return (await self._operate(fields, look_programs())).decode(errors="replace").splitlines()
 
-    async def listen(self, port: int) -> socket.socket:
-        """A non-blocking socket that listens on ``127.0.0.1:port`` inside, for the host to serve.
+    async def listen(self, port: int, address: str = LOOPBACK) -> socket.socket:
+        """A non-blocking socket that listens on the sandbox's own loopback, for the host to serve.
+
+        Args:
+            port: TCP port.
+            address: One of 127.0.0.0/8.
 
         Raises:
             SandboxError: The port cannot be bound.
         """
         try:
-            return await self._channel.listener(port)
+            return await self._channel.listener(port, address)
         except SandboxDied as error:
             raise SandboxError(
                 "the sandbox died before it could listen", "look for what kills processes on this machine"

@@ -1,7 +1,9 @@
 """The agent's change, computed on the host from two file trees.
 
 Invariant: no program runs on the agent's files (git least of all: its configuration, index and ignore rules are the
-agent's), no link is followed, and a path that differs is in the patch or among `Patch.dropped` with a reason.
+agent's), no link is followed, and a path that differs is in the patch or among `Patch.dropped` with a reason. Where a
+patch may take no more, what the task's own files became comes first and then the smallest new files: what an agent has
+generated cannot crowd out what it has mended.
 """
 
 import os
@@ -10,6 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lego_rl.sandbox.not_carried import (
+    GIT_DIRECTORY,
+    dropped_because,
+    folder_dropped_because,
+    is_part_of_repository,
+    is_repository,
+)
 from lego_rl.sandbox.overlay import is_opaque, is_whiteout
 from lego_rl.sandbox.verdict import Change, Patch
 
@@ -25,25 +34,6 @@ TOO_MANY_CHANGES = f"more than {MAX_CHANGES} changes"
 ALL_TOO_LARGE = f"changes larger than {MAX_PATCH_BYTES >> 20} MiB together"
 TOO_LARGE = frozenset({FILE_TOO_LARGE, TOO_MANY_CHANGES, ALL_TOO_LARGE})
 """Reasons for which a path is left out that another size of the change would not have."""
-
-BYTE_CODE = "byte code"
-PACKAGE_METADATA = "package metadata"
-_DROPPED_NAMES = {
-    ".git": "git directory",
-    "__pycache__": BYTE_CODE,
-    ".pytest_cache": "tool cache",
-    ".mypy_cache": "tool cache",
-    ".ruff_cache": "tool cache",
-    ".hypothesis": "tool cache",
-}
-_DROPPED_SUFFIXES = {
-    ".pyc": BYTE_CODE,
-    ".pyo": BYTE_CODE,
-    ".egg-info": PACKAGE_METADATA,
-    ".dist-info": PACKAGE_METADATA,
-    ".egg-link": PACKAGE_METADATA,
-    ".pth": PACKAGE_METADATA,
-}
 
 
 @dataclass(frozen=True)
@@ -64,14 +54,9 @@ class OverlaySnapshot:
         """
         comparison = Comparison()
         comparison.folder(self.upper, pristine, "")
+        comparison.take_new()
         changes = tuple(comparison.changes[path] for path in sorted(comparison.changes))
         return Patch(changes, dict(sorted(comparison.dropped.items())))
-
-
-def dropped_because(name: str) -> str | None:
-    """Why a path whose last part is `name` is never carried over, or ``None``."""
-    by_suffix = (reason for suffix, reason in _DROPPED_SUFFIXES.items() if name.endswith(suffix))
-    return _DROPPED_NAMES.get(name) or next(by_suffix, None)
 
 
 @dataclass
@@ -85,14 +70,20 @@ class Comparison:
     changes: dict[str, Change] = field(default_factory=dict)
     dropped: dict[str, str] = field(default_factory=dict)
     bytes_left: int = MAX_PATCH_BYTES
+    new: list[tuple[int, str, Path]] = field(default_factory=list)
+    """Size, path and place of files and links where the pristine tree has nothing."""
 
     def folder(self, upper: Path, lower: Path | None, relative: str, *, hidden: bool = False) -> None:
         """Compare a folder of the upper layer with the folder that it lies over, ``None`` where it is new."""
         _make_accessible(upper, os.R_OK | os.X_OK, 0o700)
         hidden = hidden or is_opaque(upper)
+        bare = not relative and is_repository(upper, None)
         names = set()
         for entry in sorted(os.scandir(upper), key=lambda entry: entry.name):
             names.add(entry.name)
+            if bare and is_part_of_repository(entry.name):
+                self.drop(entry.name, GIT_DIRECTORY)
+                continue
             below = lower / entry.name if lower else None
             self.entry(Path(entry.path), below, join(relative, entry.name), hidden=hidden)
         if lower is not None and hidden:
@@ -110,17 +101,43 @@ class Comparison:
         elif (reason := dropped_because(upper.name)) is not None:
             self.drop(path, reason)
         elif stat.S_ISDIR(status.st_mode):
-            if lower is not None and not is_folder(lower):
-                self.delete(lower, path)
-                lower = None
-            self.folder(upper, lower, path, hidden=hidden)
+            self.existing_folder(upper, lower, path, hidden=hidden)
         elif stat.S_ISLNK(status.st_mode):
-            self.change(lower, Change(path, "symlink", os.fsencode(upper.readlink())))
+            self.link(upper, lower, path)
         elif stat.S_ISREG(status.st_mode):
             self.file(upper, lower, path, status)
         else:
             self.drop(path, "special file")
             self.delete(lower, path)
+
+    def existing_folder(self, upper: Path, lower: Path | None, path: str, *, hidden: bool) -> None:
+        """Compare a folder with what it lies over, unless it is of a kind that is not carried over."""
+        if lower is not None and not is_folder(lower):
+            self.delete(lower, path)
+            lower = None
+        _make_accessible(upper, os.R_OK | os.X_OK, 0o700)
+        if (reason := folder_dropped_because(path, upper, lower)) is not None:
+            self.drop(path, reason)
+        else:
+            self.folder(upper, lower, path, hidden=hidden)
+
+    def link(self, upper: Path, lower: Path | None, path: str) -> None:
+        """Take a link over, later where it is new."""
+        target = os.fsencode(upper.readlink())
+        if _is_nothing(lower):
+            self.new.append((len(target), path, upper))
+        else:
+            self.change(lower, Change(path, "symlink", target))
+
+    def take_new(self) -> None:
+        """Take over what is new, the smallest first, as far as there is room."""
+        for size, path, upper in sorted(self.new):
+            if (reason := self.no_room_for(size)) is not None:
+                self.drop(path, reason)
+            elif upper.is_symlink():
+                self.change(None, Change(path, "symlink", os.fsencode(upper.readlink())))
+            else:
+                self.read(upper, None, path)
 
     def file(self, upper: Path, lower: Path | None, path: str, status: os.stat_result) -> None:
         """Take a regular file over, if it is not too large."""
@@ -128,15 +145,23 @@ class Comparison:
             self.uncover(lower, path)
             self.drop(path, FILE_TOO_LARGE)
             return
+        if _is_nothing(lower):
+            self.new.append((status.st_size, path, upper))
+            return
         reason = self.no_room_for(status.st_size)
         if reason is not None and not is_file_of(lower, status.st_size):
             # Not even read: sparse files and hard links cost a sandbox nothing, however many gigabytes they spell.
             self.uncover(lower, path)
             self.drop(path, reason)
             return
+        self.read(upper, lower, path)
+
+    def read(self, upper: Path, lower: Path | None, path: str) -> None:
+        """Read a regular file and record what it became."""
+        executable = bool(upper.lstat().st_mode & stat.S_IXUSR)
         _make_accessible(upper, os.R_OK, 0o600)
         with os.fdopen(os.open(upper, os.O_RDONLY | os.O_NOFOLLOW), "rb") as stream:
-            self.change(lower, Change(path, "file", stream.read(), bool(status.st_mode & stat.S_IXUSR)))
+            self.change(lower, Change(path, "file", stream.read(), executable))
 
     def change(self, lower: Path | None, change: Change) -> None:
         """Record a file or link that is not as it was; what was below a replaced folder is deleted."""
@@ -183,6 +208,11 @@ class Comparison:
 def join(folder: str, name: str) -> str:
     """A name in a folder of the tree; the tree's own folder has none."""
     return f"{folder}/{name}" if folder else name
+
+
+def _is_nothing(path: Path | None) -> bool:
+    """Whether the pristine tree has nothing at a path."""
+    return path is None or not os.path.lexists(path)
 
 
 def is_folder(path: Path) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, override
 
 from harbor.environments.base import BaseEnvironment, ExecResult
 from harbor.environments.capabilities import EnvironmentCapabilities, EnvironmentResourceCapabilities
-from harbor.models.task.config import NetworkMode
+from harbor.models.task.config import NetworkMode, NetworkPolicy
 
 from lego_rl.errors import SandboxError
 from lego_rl.messages import Json
@@ -33,6 +33,7 @@ from lego_rl.tasks.task import Task, history_of
 DEFAULT_WORKDIR = "/app"
 LOG_FOLDERS = ("agent", "artifacts")
 HARBOR_PARSES = "trajectory.json"
+TESTS = ("spec.json", "test.sh")
 KNOWN_USERS = (None, "root", 0, "0", USER, 1000, "1000")
 
 
@@ -66,7 +67,10 @@ class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no
     @property
     @override
     def capabilities(self) -> EnvironmentCapabilities:
-        return EnvironmentCapabilities(disable_internet=True)
+        # What tests reach, the sandbox of their own is given; this one never changes.
+        return EnvironmentCapabilities(
+            disable_internet=True, network_allowlist=True, network_allowlist_hostnames=True, dynamic_network_policy=True
+        )
 
     @classmethod
     @override
@@ -75,11 +79,17 @@ class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no
 
     @override
     def _validate_definition(self) -> None:
-        if self.network_policy.network_mode != NetworkMode.NO_NETWORK:
+        # Harbor names the agent phase first, and then the verifier's, which is no business of this sandbox.
+        agent = next(iter(self._phase_network_policies), self.network_policy)
+        if agent.network_mode != NetworkMode.NO_NETWORK:
             raise SandboxError(
-                f"task {self.environment_name} asks for network mode {self.network_policy.network_mode.value!r}",
-                'an agent phase has no network: set network_mode = "no-network" in [environment]',
+                f"task {self.environment_name} asks for network mode {agent.network_mode.value!r}",
+                'an agent phase has no network: set network_mode = "no-network" in [agent] or [environment]',
             )
+
+    @override
+    async def _apply_network_policy(self, network_policy: NetworkPolicy) -> None:
+        """The agent's sandbox stays sealed whatever Harbor plans: tests have a sandbox of their own."""
 
     @property
     def sandbox(self) -> Sandbox:
@@ -126,14 +136,17 @@ class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no
 
     @override
     async def start(self, force_build: bool) -> None:
+        task = await asyncio.to_thread(self._task)
         self._image = await asyncio.to_thread(self._prepare)
+        if task is not None:  # Nothing is sampled for a task that could not be graded here.
+            self._image.check_network(task.network)
         shown = {mount["target"]: mount["source"] for mount in self._host_mounts}
         self._sandbox = await self._image.start(
             Phase.AGENT, mounts=read_only({**shown, **self._read_only}), limits=self.limits
         )
         try:
             await self._sandbox.put("/logs", [Record(name, "directory", mode=0o755) for name in LOG_FOLDERS])
-            await verify_seal(self._sandbox, await asyncio.to_thread(self._task))
+            await verify_seal(self._sandbox, task)
         except BaseException:
             await self.stop(delete=True)
             raise
@@ -222,9 +235,9 @@ class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no
         await asyncio.to_thread(write_tree, kept, Path(target_dir))
 
     def _task(self) -> Task | None:
-        """The task with Lego-RL's specification that this environment belongs to, if it is one."""
+        """The task that this environment belongs to, if it has tests that can be run."""
         folder = self.environment_dir.parent
-        return Task.load(folder) if (folder / "tests" / "spec.json").is_file() else None
+        return Task.load(folder) if any((folder / "tests" / name).is_file() for name in TESTS) else None
 
     def _sink(self) -> OutputSink | None:
         emit = self._output_callback()

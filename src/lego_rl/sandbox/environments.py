@@ -18,7 +18,7 @@ def provider_of(settings: SandboxSettings) -> Provider:
     """The way that the settings choose."""
     match settings.environment:
         case "bubblewrap":
-            return BubblewrapProvider(state_of(settings), settings.rootfs)
+            return BubblewrapProvider(state_of(settings), settings.rootfs, settings.services)
         case "docker":
             return DockerProvider(state_of(settings), engine_of(settings.docker.host), settings.docker.image)
         case "kubernetes":

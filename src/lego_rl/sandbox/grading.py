@@ -4,30 +4,37 @@ Invariant: the verdict is computed on the host, from a report that is read after
 dead. Only 0 and 1 exist. What the patch makes go wrong is a 0; only a sandbox that cannot be built raises.
 
 What isolation cannot block: the tested code runs inside the process that writes the report, so code that knows the
-runner can rewrite the report while it lives, and a process that it leaves behind can until it is killed, which is up to
-half a second after the test command has ended. What it can: nothing of the agent phase is alive or on disk here, test
-files and runner configuration are the task's own, and nothing changes the report while or after it is read.
+runner can rewrite the report, or a process that it forks can, until the test command ends. What it can: nothing of the
+agent phase is alive or on disk here, test files and runner configuration are the task's own, whatever the tests leave
+running is killed the moment their command ends, and nothing changes the report while or after it is read.
 """
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.loss import Loss, LossCause, SandboxLostError
+from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.ownership import Ownership
 from lego_rl.sandbox.records import Record, read_tree
-from lego_rl.sandbox.report import REPORT_FOLDER, REPORT_NAME
+from lego_rl.sandbox.report import REPORT_FOLDER, REPORT_NAME, REWARD_JSON, REWARD_TEXT
+from lego_rl.sandbox.reward_file import InvalidRewardError, read_reward
 from lego_rl.sandbox.sandbox import Completed, Phase, Sandbox, TaskImage
 from lego_rl.sandbox.transfer import TransferError
 from lego_rl.sandbox.verdict import Change, GradingEnd, Patch, Verdict
 from lego_rl.tasks.reports import TestStatus, parser_named
-from lego_rl.tasks.task import Task
+from lego_rl.tasks.task import Task, TestScript, TestSpec
 
 GRADING_SECONDS = 600.0
+TESTS_FOLDER = "/tests"
+"""Where Harbor has a task's ``tests/``; here it cannot be written, so that tested code cannot change it."""
+KEPT_REPORT_BYTES = 8 << 20
+"""Largest report that is kept with the verdict."""
 GRADING_ENVIRONMENT = {
-    "LEGO_REPORT": f"{REPORT_FOLDER}/{REPORT_NAME}",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONHASHSEED": "0",
     "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
@@ -76,35 +83,94 @@ async def grade(
         TaskError: The task names a parser that does not exist, or lacks one of its test files.
     """
     started = time.monotonic()
-    parse = parser_named(task.tests.parser)
-    own_files = await asyncio.to_thread(task_files, task)
-    applied, rolled_back = await asyncio.to_thread(Ownership.of(task.tests, image.pristine).split, patch)
-    box = await _fresh(image, limits)
+    run = await asyncio.to_thread(_plan, task)
+    split = await asyncio.to_thread(lambda: Ownership.of(task, image.pristine).split(patch))
+    box = await _fresh(image, limits, task, run.mounts)
     try:
-        ended, log = await _apply_and_test(
-            box, task, image.workdir, [*_deletions_first(applied), *own_files], timeout_sec
+        ended, done, log = await _apply_and_test(
+            box, run, image.workdir, [*_deletions_first(split.applied), *run.files], timeout_sec
         )
         await box.kill()
-        report = await box.report()
+        judged = await _judge(task.tests, box)
     finally:
         await box.close()
-    wanted = (*task.tests.fail_to_pass, *task.tests.pass_to_pass)
-    tests: dict[str, TestStatus] = await asyncio.to_thread(parse, report, wanted)
-    if ended == "completed" and not report:
-        ended = "no_report"
+    if ended == "completed":
+        ended = judged.ended
     return Verdict(
-        reward=1 if ended == "completed" and all(tests[test] == "passed" for test in wanted) else 0,
-        tests=tests,
-        rolled_back=rolled_back,
-        log=log,
+        reward=judged.reward if ended == "completed" else 0,
+        tests=judged.tests,
+        rolled_back=split.rolled_back,
+        log="\n".join([text for text in (log, judged.note) if text]),
         seconds=time.monotonic() - started,
         ended=ended,
+        report=judged.report if len(judged.report) <= KEPT_REPORT_BYTES else b"",
+        exit_status=None if done is None else done.returncode,
     )
 
 
-async def _fresh(image: TaskImage, limits: Limits | None) -> Sandbox:
+@dataclass(frozen=True)
+class _Run:
+    """How a task's tests are run.
+
+    Attributes:
+        argv: The test command.
+        env: Its environment variables.
+        files: The task's own files in the work tree.
+        mounts: Its files elsewhere.
+        logs: What ``/logs`` holds.
+    """
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    files: Sequence[Record] = ()
+    mounts: tuple[Mount, ...] = ()
+    logs: Sequence[Record] = ()
+
+
+def _plan(task: Task) -> _Run:
+    env = {**GRADING_ENVIRONMENT, **task.test_env, "LEGO_REPORT": f"{REPORT_FOLDER}/{REPORT_NAME}"}
+    match task.tests:
+        case TestSpec() as spec:
+            parser_named(spec.parser)
+            return _Run(["sh", "-c", spec.command], env, task_files(task, spec))
+        case TestScript():
+            # Where the script writes its reward is the host's, and what is read is what is there when all are dead.
+            verifier = Record("verifier", "symlink", REPORT_FOLDER.encode())
+            tests = Mount(task.path / "tests", TESTS_FOLDER)
+            return _Run(["bash", f"{TESTS_FOLDER}/test.sh"], env, mounts=(tests,), logs=(verifier,))
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What a test command left, read when everything in its sandbox was dead."""
+
+    reward: Literal[0, 1]
+    ended: GradingEnd
+    tests: dict[str, TestStatus] = field(default_factory=dict)
+    report: bytes = b""
+    note: str = ""
+
+
+async def _judge(tests: TestSpec | TestScript, box: Sandbox) -> _Judged:
+    match tests:
+        case TestSpec() as spec:
+            report = await box.report()
+            wanted = (*spec.fail_to_pass, *spec.pass_to_pass)
+            statuses = await asyncio.to_thread(parser_named(spec.parser), report, wanted)
+            passed = all(statuses[test] == "passed" for test in wanted)
+            return _Judged(1 if passed else 0, "completed" if report else "no_report", statuses, report)
+        case TestScript():
+            content, text = await box.report(REWARD_JSON), await box.report(REWARD_TEXT)
+            try:
+                reward = read_reward(content, text=text)
+            except InvalidRewardError as error:
+                return _Judged(0, "invalid_reward", report=content or text, note=f"[{error}; a reward is 0 or 1]")
+            return _Judged(reward or 0, "no_report" if reward is None else "completed", report=content or text)
+
+
+async def _fresh(image: TaskImage, limits: Limits | None, task: Task, mounts: tuple[Mount, ...]) -> Sandbox:
     try:
-        return await image.start(Phase.GRADING, limits=limits)
+        return await image.start(Phase.GRADING, mounts=mounts, limits=limits, network=task.network)
     except (SandboxError, OSError) as error:
         problem, fix = (error.problem, error.fix) if isinstance(error, SandboxError) else (str(error), "")
         raise GradingStartError(
@@ -113,12 +179,13 @@ async def _fresh(image: TaskImage, limits: Limits | None) -> Sandbox:
 
 
 async def _apply_and_test(
-    box: Sandbox, task: Task, workdir: str, changes: Sequence[Record], timeout_sec: float
-) -> tuple[GradingEnd, str]:
+    box: Sandbox, run: _Run, workdir: str, changes: Sequence[Record], timeout_sec: float
+) -> tuple[GradingEnd, Completed | None, str]:
     """Write the change and the task's own files, run the tests; how that ended and what they printed."""
+    await box.put("/logs", run.logs)
     try:
         await box.put(workdir, changes)
-        done = await box.exec(["sh", "-c", task.tests.command], env=GRADING_ENVIRONMENT, timeout_sec=timeout_sec)
+        done = await box.run_last(run.argv, env=run.env, timeout_sec=timeout_sec)
         if done.died and box.limit_hits().unmeasured:
             raise SandboxError(
                 "the grading sandbox was killed because its limits could not be measured",
@@ -130,10 +197,10 @@ async def _apply_and_test(
         # A patch that cannot be written, or fills the disk, is the policy's; anything else is ours.
         if not (isinstance(error, TransferError) or box.limit_hits().disk):
             raise
-        return "not_applied", f"the patch cannot be applied: {error.problem}"
+        return "not_applied", None, f"the patch cannot be applied: {error.problem}"
     if done.loss is not None:
         raise _lost(done.loss)
-    return _end(done), _log(done, timeout_sec)
+    return _end(done), done, _log(done, timeout_sec)
 
 
 def _lost(loss: Loss) -> SandboxError:
@@ -142,7 +209,7 @@ def _lost(loss: Loss) -> SandboxError:
     )
 
 
-def task_files(task: Task) -> list[Record]:
+def task_files(task: Task, spec: TestSpec) -> list[Record]:
     """The task's own test files, from ``tests/files/``.
 
     Raises:
@@ -151,7 +218,7 @@ def task_files(task: Task) -> list[Record]:
     folder = task.path / "tests" / "files"
     records = list(read_tree(folder)) if folder.is_dir() else []
     present = {record.path for record in records}
-    missing = [name for name in task.tests.test_files if name not in present]
+    missing = [name for name in spec.test_files if name not in present]
     if missing:
         raise TaskError(f"task {task.id} lacks its test file {missing[0]}", f"add it as {folder / missing[0]}")
     return [record for record in records if record.kind != "directory"]

@@ -44,6 +44,8 @@ FILTER_INSTRUCTION = 8
 """Bytes of a ``struct sock_filter``."""
 
 running: "dict[int, socket.socket]" = {}
+last: "set[int]" = set()
+"""Those of `running` with whose end everything else ends."""
 
 
 def receive(control: socket.socket) -> "tuple[list[str], list[int]] | None":
@@ -70,6 +72,13 @@ def start(fields: "list[str]", descriptors: "list[int]") -> None:
     cwd, count = fields[0], int(fields[1])
     argv, environment = fields[2 : 2 + count], dict(pair.split("=", 1) for pair in fields[2 + count :])
     fork(lambda: run(cwd, argv, environment), descriptors)
+
+
+def start_last(fields: "list[str]", descriptors: "list[int]") -> None:
+    """``last``: as ``exec``; when the program ends, every other process is killed before the reply."""
+    before = set(running)
+    start(fields, descriptors)
+    last.update(set(running) - before)
 
 
 def fork(work: "Callable[[], None]", descriptors: "list[int]") -> None:
@@ -120,12 +129,12 @@ def run(cwd: str, argv: "list[str]", environment: "dict[str, str]") -> None:
 
 
 def listen(fields: "list[str]", descriptors: "list[int]") -> None:
-    """``listen``: a port. The reply is one byte and, attached, the listening socket on this sandbox's loopback."""
+    """``listen``: a port and an address of the loopback. The reply is one byte and, attached, the listening socket."""
     reply = socket.socket(fileno=descriptors[0])
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
             server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            server.bind(("127.0.0.1", int(fields[0])))
+            server.bind((fields[1], int(fields[0])))
             server.listen(128)
             socket.send_fds(reply, [b"\0"], [server.fileno()])
     except OSError as error:
@@ -273,13 +282,18 @@ def kill(fields: "list[str]", descriptors: "list[int]") -> None:
     A killed process still exists for a moment. Whoever loses its parent becomes a child of this first process, and
     nothing but this process could start another: no child left means nothing left.
     """
+    kill_all()
+    with socket.socket(fileno=descriptors[0]) as reply:
+        reply.send(b"\0")
+
+
+def kill_all() -> None:
+    """Kill every other process and wait until all are gone."""
     try:
         os.kill(-1, signal.SIGKILL)
     except ProcessLookupError:
         pass
     reap(0)
-    with socket.socket(fileno=descriptors[0]) as reply:
-        reply.send(b"\0")
 
 
 def reap(options: int) -> None:
@@ -295,6 +309,9 @@ def reap(options: int) -> None:
         if child == 0:
             return
         reply = running.pop(child, None)
+        if child in last:
+            last.discard(child)
+            kill_all()
         if reply is not None:
             with reply:
                 try:
@@ -303,7 +320,7 @@ def reap(options: int) -> None:
                     continue
 
 
-REQUESTS = {"exec": start, "listen": listen, "put": put, "get": get, "seal": seal, "kill": kill}
+REQUESTS = {"exec": start, "last": start_last, "listen": listen, "put": put, "get": get, "seal": seal, "kill": kill}
 
 
 def limit(processes: int, data: int, file: int) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 REPORT_FOLDER = "/run/report"
 """Inside."""
 REPORT_NAME = "report"
+REWARD_TEXT, REWARD_JSON = "reward.txt", "reward.json"
+"""What the script of a Harbor task writes; the second one counts where there are both."""
 MAX_REPORT_BYTES = 32 << 20
 
 

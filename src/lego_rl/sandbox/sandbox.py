@@ -12,14 +12,19 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from lego_rl.errors import SandboxError
 from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
 from lego_rl.sandbox.loss import Loss
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.records import Record
+from lego_rl.sandbox.report import REPORT_NAME
 from lego_rl.sandbox.seal_request import SealRequest
 from lego_rl.sandbox.verdict import Patch
 from lego_rl.tasks.history import History
+from lego_rl.tasks.network import NO_NETWORK, Network, NoNetwork
+
+LOOPBACK = "127.0.0.1"
 
 type OutputSink = Callable[[bytes, str], Awaitable[None]]
 """Is given each piece of output and the stream's name, ``stdout`` or ``stderr``."""
@@ -133,6 +138,15 @@ class Sandbox(Protocol):
         """
         ...
 
+    async def run_last(
+        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_sec: float | None = None
+    ) -> Completed:
+        """Run a program as `exec` does, and kill everything else in the sandbox the moment it ends.
+
+        When this returns, nothing of the sandbox's can write any more but its first process.
+        """
+        ...
+
     async def put(self, folder: str, tree: Iterable[Record]) -> None:
         """Write records below `folder`; links below it are replaced, never followed.
 
@@ -163,8 +177,12 @@ class Sandbox(Protocol):
         """
         ...
 
-    async def listen(self, port: int) -> socket.socket:
-        """A non-blocking socket that listens on ``127.0.0.1:port`` inside, for the host to serve.
+    async def listen(self, port: int, address: str = LOOPBACK) -> socket.socket:
+        """A non-blocking socket that listens on the sandbox's own loopback, for the host to serve.
+
+        Args:
+            port: TCP port.
+            address: One of 127.0.0.0/8.
 
         Raises:
             SandboxError: The port cannot be bound.
@@ -191,8 +209,11 @@ class Sandbox(Protocol):
         """
         ...
 
-    async def report(self) -> bytes:
-        """The report that a test command left in the killed sandbox (`report`), or nothing where there is none.
+    async def report(self, name: str = REPORT_NAME) -> bytes:
+        """A file that a test command left in the killed sandbox's report folder, or nothing where there is none.
+
+        Args:
+            name: Of the file.
 
         Raises:
             SandboxError: The sandbox is still alive, or its files cannot be had.
@@ -211,18 +232,45 @@ class Sandbox(Protocol):
 class TaskImage(Tree, Protocol):
     """A task's image, ready to start sandboxes from: agent phase and grading start from the same one."""
 
-    async def start(self, phase: Phase, *, mounts: Sequence[Mount] = (), limits: Limits | None = None) -> Sandbox:
+    def check_network(self, network: Network) -> None:
+        """See whether grading sandboxes can be given a network here.
+
+        Raises:
+            SandboxError: They cannot; the message says what else to do.
+        """
+        ...
+
+    async def start(
+        self,
+        phase: Phase,
+        *,
+        mounts: Sequence[Mount] = (),
+        limits: Limits | None = None,
+        network: Network = NO_NETWORK,
+    ) -> Sandbox:
         """Start a sandbox.
 
         Args:
             phase: What it is for.
             mounts: Read-only mounts; later ones cover earlier ones.
             limits: Its limits.
+            network: What the task declares for its tests.
 
         Raises:
-            SandboxError: Some part of the isolation could not be established.
+            SandboxError: Some part of the isolation could not be established, an agent phase is to have a network, or
+                the network cannot be had.
         """
         ...
+
+
+def check_phase(phase: Phase, network: Network) -> None:
+    """Refuse an agent phase with a network.
+
+    Raises:
+        SandboxError: It is one.
+    """
+    if phase is Phase.AGENT and not isinstance(network, NoNetwork):
+        raise SandboxError("an agent phase has no network", "ask for one in the grading phase only")
 
 
 class Provider(Protocol):

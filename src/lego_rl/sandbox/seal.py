@@ -11,7 +11,7 @@ from pathlib import Path
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox.sandbox import Sandbox
 from lego_rl.sandbox.seal_request import SealRequest
-from lego_rl.tasks.task import Task
+from lego_rl.tasks.task import Task, TestScript, TestSpec
 
 ALWAYS_HIDDEN = ("/tests", "/solution")
 
@@ -46,13 +46,21 @@ def hidden_tests(task: Task, pristine: Path) -> tuple[str, ...]:
     Raises:
         TaskError: A file that holds a FAIL_TO_PASS test is in the repository under this or another name.
     """
-    deciding = frozenset(test.partition("::")[0] for test in task.tests.fail_to_pass)
-    return _hidden_tests(task.path, task.tests.test_files, deciding, pristine)
+    match task.tests:
+        case TestSpec(test_files=files, fail_to_pass=tests):
+            deciding = frozenset(test.partition("::")[0] for test in tests)
+            return _hidden_tests(task.path, Path("tests", "files"), files, deciding, pristine)
+        case TestScript():
+            folder = task.path / "tests"
+            scripts = frozenset(path.relative_to(folder).as_posix() for path in folder.rglob("test*") if path.is_file())
+            return _hidden_tests(task.path, Path("tests"), (), scripts, pristine)
 
 
 @lru_cache(maxsize=4096)
-def _hidden_tests(task: Path, test_files: tuple[str, ...], deciding: frozenset[str], pristine: Path) -> tuple[str, ...]:
-    secret = {path.read_bytes(): name for name in deciding if (path := task / "tests" / "files" / name).is_file()}
+def _hidden_tests(
+    task: Path, place: Path, test_files: tuple[str, ...], deciding: frozenset[str], pristine: Path
+) -> tuple[str, ...]:
+    secret = {path.read_bytes(): name for name in deciding if (path := task / place / name).is_file()}
     sizes = {len(content) for content in secret}
     for folder, _, names in os.walk(pristine):
         for path in (Path(folder, name) for name in names):

@@ -3,12 +3,14 @@
 Invariant: importing this module imports neither Harbor nor torch, so that a recipe can be read without them.
 """
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 from lego_rl.settings import FolderPath, Settings
+
+type _Place = Annotated[str, Field(pattern=r"^[^\s:/]+:[1-9][0-9]{0,4}$")]
 
 
 class DockerSettings(Settings):
@@ -40,6 +42,9 @@ class SandboxSettings(Settings):
     """Most that a trial may change in its work tree, in MiB, for tasks that set no ``storage_mb``."""
     scratch_mb: int | None = Field(default=None, ge=1)
     """Size of each temporary file system, in MiB."""
+    services: dict[_Place, _Place] = Field(default_factory=dict)
+    """Where services are that tasks name in ``[verifier] allowed_hosts``, if not where their names lead: ``HOST:PORT``
+    as the task names it to ``ADDRESS:PORT`` as this machine reaches it. Only tests reach them, never an agent."""
     grading_sec: float | None = Field(default=None, gt=0)
     """Caps the seconds of a task's tests, its ``[verifier] timeout_sec``; tests that take longer have not passed."""
 

@@ -146,6 +146,11 @@ class RunFolder:
         return self.path / "control"
 
     @property
+    def hosts(self) -> Path:
+        """Host names of a sandbox whose tests have some."""
+        return self.path / "hosts"
+
+    @property
     def report(self) -> Path:
         """Where a test command writes its report."""
         return self.path / "report"

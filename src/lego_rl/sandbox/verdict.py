@@ -8,9 +8,10 @@ from lego_rl.tasks.reports import TestStatus
 type ChangeKind = Literal["file", "symlink", "deleted"]
 """What a path is after the agent's work."""
 
-type GradingEnd = Literal["completed", "not_applied", "timed_out", "died", "no_report"]
+type GradingEnd = Literal["completed", "not_applied", "timed_out", "died", "no_report", "invalid_reward"]
 """How grading ended. ``not_applied``: the patch could not be written. ``timed_out``: the test command reached its time
-limit. ``died``: the grading sandbox did not survive it. ``no_report``: it ended and left none."""
+limit. ``died``: the grading sandbox did not survive it. ``no_report``: it ended and left none. ``invalid_reward``: the
+task's own script reported something that is neither 0 nor 1."""
 
 
 @dataclass(frozen=True)
@@ -49,16 +50,20 @@ class Verdict:
 
     Attributes:
         reward: 1 where grading was completed and every FAIL_TO_PASS and PASS_TO_PASS test passed, else 0.
-        tests: Status of every test the specification names.
-        rolled_back: Changed paths that grading replaced by the task's own.
+        tests: Status of every test the specification names; empty where the task's own script decides.
+        rolled_back: Changed paths of which grading kept the task's own state, or a part of it → why.
         log: Output of the test command, for people and for regrading.
         seconds: Wall-clock seconds of the grading.
         ended: How grading ended.
+        report: What the test command left, as it is, for regrading; empty where it is too large to keep.
+        exit_status: Exit status of the test command. It decides nothing.
     """
 
     reward: Literal[0, 1]
     tests: dict[str, TestStatus] = field(default_factory=dict)
-    rolled_back: tuple[str, ...] = ()
+    rolled_back: dict[str, str] = field(default_factory=dict)
     log: str = ""
     seconds: float = 0.0
     ended: GradingEnd = "completed"
+    report: bytes = b""
+    exit_status: int | None = None

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from lego_rl.errors import TaskError
 from lego_rl.tasks.history import AgentHistory, GradingHistory, History
+from lego_rl.tasks.network import NO_NETWORK, PORTS, Network, declared_network
 from lego_rl.tasks.reports import ambiguous, parser_named
 from lego_rl.tasks.withheld import withheld_files
 
@@ -37,6 +39,13 @@ class TestSpec:
 
 
 @dataclass(frozen=True)
+class TestScript:
+    """``tests/test.sh`` of a Harbor task without Lego-RL's specification: what it reports is the reward."""
+
+    __test__ = False
+
+
+@dataclass(frozen=True)
 class Task:
     """One task.
 
@@ -46,11 +55,14 @@ class Task:
         instruction: What the harness is told.
         family: Kind of bug, for built-in tasks; the repository's name for others.
         workdir: Absolute path of the repository inside the sandbox.
-        tests: The test specification.
+        tests: The test specification, or the task's own script.
         agent_timeout_sec: Wall-clock limit of the agent phase.
         memory_mb: Memory limit of the sandbox, in MiB.
         split: Which split of its pool it belongs to.
         history: How much of its git history it shows, and when.
+        network: What its tests may reach; an agent never has a network.
+        test_env: Environment variables of the tests.
+        editable: Files and folders of the work tree that are the agent's to change though grading would keep them.
     """
 
     id: str
@@ -58,11 +70,14 @@ class Task:
     instruction: str
     family: str
     workdir: str
-    tests: TestSpec
+    tests: TestSpec | TestScript
     agent_timeout_sec: float
     memory_mb: int
     split: str = "default"
     history: History = field(default_factory=History)
+    network: Network = NO_NETWORK
+    test_env: Mapping[str, str] = field(default_factory=dict)
+    editable: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, path: Path) -> "Task":
@@ -73,27 +88,25 @@ class Task:
         """
         config = _read_config(path / "task.toml")
         instruction = _read_text(path / "instruction.md")
-        spec = _read_spec(path / "tests" / "spec.json")
+        tests = _read_tests(path / "tests", config)
         if not (path / "environment").is_dir():
             raise TaskError(
                 f"task {path.name} has no environment/ folder", "add environment/ with the repository or a Dockerfile"
             )
-        for name in spec.test_files:
-            if not (path / "tests" / "files" / name).is_file():
-                raise TaskError(
-                    f"task {path.name} has no tests/files/{name}, which tests/spec.json names", "add the hidden test"
-                )
         return cls(
             id=path.name,
             path=path,
             instruction=instruction,
             family=config.metadata.family or config.metadata.repo or "unknown",
             workdir=config.environment.workdir,
-            tests=spec,
+            tests=tests,
             agent_timeout_sec=config.agent.timeout_sec,
             memory_mb=config.environment.memory_mb,
             split=config.metadata.split,
-            history=_history(path, config, spec),
+            history=_history(path, config, tests if isinstance(tests, TestSpec) else None),
+            network=_network(config, path / "task.toml"),
+            test_env=config.verifier.env,
+            editable=config.metadata.editable,
         )
 
 
@@ -109,20 +122,45 @@ def history_of(path: Path) -> History:
     return _history(path, _read_config(path / "task.toml"), _read_spec(spec) if spec.is_file() else None)
 
 
+def _plain(path: str) -> str:
+    if path.startswith("/") or not {"", ".", ".."}.isdisjoint(path.split("/")):
+        raise ValueError(f"{path!r} is not a path below the work directory")
+    return path
+
+
+def _literal(value: str) -> str:
+    if "${" in value:
+        raise ValueError("it takes a value from this machine, which tested code could read; write the value out")
+    return value
+
+
 class _Metadata(BaseModel):
     family: str = ""
+    grader: str = ""
+    editable: tuple[Annotated[str, AfterValidator(_plain)], ...] = ()
     repo: str = ""
     split: str = "default"
     base_commit: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
     history: AgentHistory = "reachable"
     grading_history: GradingHistory = "same"
+    verifier_ports: tuple[Annotated[int, Field(ge=1, le=65535)], ...] = PORTS
 
 
 class _Agent(BaseModel):
     timeout_sec: float = Field(default=600.0, gt=0)
 
 
-class _Environment(BaseModel):
+class _Reach(BaseModel):
+    network_mode: str | None = None
+    allowed_hosts: tuple[str, ...] | None = None
+
+
+class _Verifier(_Reach):
+    env: dict[str, Annotated[str, AfterValidator(_literal)]] = Field(default_factory=dict)
+    environment: _Reach = _Reach()
+
+
+class _Environment(_Reach):
     workdir: str = Field(default="/app", pattern="^/")
     memory_mb: int = Field(default=2048, gt=0)
 
@@ -132,13 +170,8 @@ class _Config(BaseModel):
 
     metadata: _Metadata = _Metadata()
     agent: _Agent = _Agent()
+    verifier: _Verifier = _Verifier()
     environment: _Environment = _Environment()
-
-
-def _plain(path: str) -> str:
-    if path.startswith("/") or not {"", ".", ".."}.isdisjoint(path.split("/")):
-        raise ValueError(f"{path!r} is not a path below the work directory")
-    return path
 
 
 type _Word = Annotated[str, Field(min_length=1)]
@@ -162,7 +195,7 @@ def _read_text(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise TaskError(
             f"cannot read {path}: {error}",
-            "a task directory needs task.toml, instruction.md, environment/ and tests/spec.json",
+            "a task directory needs task.toml, instruction.md, environment/ and tests/spec.json or tests/test.sh",
         ) from error
 
 
@@ -173,6 +206,36 @@ def _read_config(path: Path) -> _Config:
         raise TaskError(f"{path} is not valid TOML: {error}", "mend the file") from error
     except ValidationError as error:
         raise TaskError(f"{path}: {_first(error)}", "mend the file") from error
+
+
+def _network(config: _Config, path: Path) -> Network:
+    """What the tests may reach: as Harbor has it, the verifier's own word, else its environment's, else the task's."""
+    verifier = config.verifier
+    said = (verifier, verifier.environment, config.environment)
+    reach = next((each for each in said if each.network_mode is not None), config.environment)
+    try:
+        return declared_network(reach.network_mode, reach.allowed_hosts or (), config.metadata.verifier_ports)
+    except ValueError as error:
+        raise TaskError(f"{path}: the network of its tests: {error}", "mend [verifier]") from error
+
+
+def _read_tests(folder: Path, config: _Config) -> TestSpec | TestScript:
+    """What decides: Lego-RL's specification, or, where there is none, the script that every Harbor task has."""
+    file = folder / "spec.json"
+    if not file.exists() and config.metadata.grader != "tests" and (folder / "test.sh").is_file():
+        return TestScript()
+    spec = _read_spec(file)
+    for name in spec.test_files:
+        if not (folder / "files" / name).is_file():
+            raise TaskError(
+                f"task {folder.parent.name} has no tests/files/{name}, which tests/spec.json names",
+                "add the hidden test",
+            )
+        if any(f"{name}/".startswith(f"{place}/") for place in config.metadata.editable):
+            raise TaskError(
+                f"task {folder.parent.name} leaves its test file {name} to the agent", "mend editable in [metadata]"
+            )
+    return spec
 
 
 def _read_spec(path: Path) -> TestSpec:

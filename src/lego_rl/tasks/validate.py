@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lego_rl.errors import TaskError
-from lego_rl.tasks.task import Task
+from lego_rl.tasks.task import Task, TestSpec
 
 
 def run_tests(files: Mapping[str, str], tests: Mapping[str, str]) -> dict[str, bool]:
@@ -46,6 +46,8 @@ def validate(task: Task) -> None:
     Raises:
         TaskError: It is otherwise; the message names the test.
     """
+    if not isinstance(task.tests, TestSpec):
+        raise TaskError(f"task {task.id} has no tests/spec.json", "only tasks with one can be checked here")
     files = _read_tree(task.path / "environment" / "repo")
     fixed = files | _read_tree(task.path / "solution" / "files")
     tests = _read_tree(task.path / "tests" / "files")

@@ -50,6 +50,21 @@ def pytest_configure():
         os._exit(0)
 open(os.environ.get("LEGO_REPORT", "/dev/null"), "w").write({PASSING_REPORT!r})
 """
+LATE = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    runner = os.getppid()
+    while os.getppid() == runner:
+        time.sleep(0.001)
+    for _ in range(200):
+        time.sleep(0.01)
+        os.system("cp report.xml $LEGO_REPORT")
+    os._exit(0)
+
+def add(a, b):
+    return a - b
+"""
 
 
 type Work = Callable[..., Awaitable[tuple[Patch, Verdict]]]
@@ -76,6 +91,12 @@ def work(image: TaskImage, task: Task) -> Work:
 HONEST = {
     "plain": FIX,
     "setup.cfg and pyproject": f"{FIX}; echo '[metadata]' >> setup.cfg; echo '[project]' > pyproject.toml",
+    "configuration moved": f"{FIX}; rm setup.cfg;"
+    " printf '[tool.pytest.ini_options]\\naddopts = \"-q\"\\n' > pyproject.toml",
+    "broken test of its own": f"{FIX}; echo 'def test_mine(:' > tests/test_mine.py",
+    "hanging test of its own": f"{FIX}; printf 'import time\\ntime.sleep(99)\\n' > tests/mine_test.py",
+    "environment files": f"{FIX}; echo 'PYTEST_ADDOPTS=--co' > .env; echo 'exit 1' > .envrc",
+    "a virtual environment": f"{FIX}; python3 -m venv --without-pip .venv; echo x > .venv/lib/x.py",
     "own tests": f"{FIX}; echo 'def test_mine(): pass' > tests/test_mine.py; mkdir more; cp tests/test_mine.py more/",
     "own conftest": f"{FIX}; echo 'raise RuntimeError' > tests/conftest.py; echo 'raise RuntimeError' > conftest.py",
     "edited visible test": f"{FIX}; echo 'def test_zero(): assert False' > tests/test_visible.py",
@@ -121,6 +142,11 @@ TRICKS = {
     " 'calc/__pycache__/core.cpython-312.pyc', invalidation_mode=p.PycInvalidationMode.UNCHECKED_HASH)\"",
     "metadata": "mkdir evil.egg-info; printf '[pytest11]\\nx = forge\\n' > evil.egg-info/entry_points.txt;"
     " cp /tmp/files/forge.py forge.py",
+    "metadata in capitals": "mkdir e.EGG-INFO; printf '[pytest11]\\nx = forge\\n' > e.EGG-INFO/entry_points.txt;"
+    " cp /tmp/files/forge.py forge.py",
+    "programs on the way": "mkdir bin; cp /tmp/files/forge.py bin/python; chmod +x bin/python; cp -P bin/python python",
+    "helper of the tests": "mkdir tests/test_visible; cp /tmp/files/forge.py tests/test_visible/__init__.py",
+    "report written when all is over": "cp /tmp/files/late.py calc/core.py; cp /tmp/files/report.xml .",
     "planted report": "cp /tmp/files/report.xml /run/report/report; mkdir -p /logs/verifier;"
     " echo 1 > /logs/verifier/reward.txt; cp /tmp/files/report.xml report",
     "planted test": "cp /tmp/files/empty.py tests/test_hidden.py",
@@ -139,6 +165,7 @@ TRICKS = {
 }  # fmt: skip
 FILES = {
     "hook.py": ALL_PASS_HOOK,
+    "late.py": LATE,
     "forge.py": FORGER,
     "empty.py": "class TestAdd:\n    def test_sum(self): pass\n",
     "report.xml": PASSING_REPORT,
@@ -153,7 +180,11 @@ async def test_tricks_are_graded_0(work: Work, script: str) -> None:
 
 async def test_what_was_rolled_back_and_dropped_is_said(work: Work) -> None:
     patch, verdict = await work(f"{FIX}; touch conftest.py x.pyc; echo > setup.cfg; rm tests/test_visible.py")
-    assert verdict.rolled_back == ("conftest.py", "setup.cfg", "tests/test_visible.py")
+    assert verdict.rolled_back == {
+        "conftest.py": "it decides which tests run, or how",
+        "setup.cfg": "it decides which tests run, or how; the rest of it is applied",
+        "tests/test_visible.py": "it is a test file of the task's",
+    }
     assert patch.dropped == {"x.pyc": "byte code"}
     assert "2 passed" in verdict.log
 

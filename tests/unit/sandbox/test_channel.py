@@ -82,7 +82,7 @@ async def test_what_is_no_listener_is_a_dead_sandbox(
 
     monkeypatch.setattr(channel, "send", send)
     with theirs, pytest.raises(SandboxDied):
-        await channel.listener(PORT)
+        await channel.listener(PORT, "127.0.0.1")
     channel.close()
     left = set(os.listdir("/proc/self/fd")) - open_before  # noqa: PTH208
     assert not left
@@ -100,5 +100,5 @@ async def test_a_port_that_is_taken_is_an_error_with_the_reason(monkeypatch: pyt
 
     monkeypatch.setattr(channel, "send", send)
     with theirs, pytest.raises(SandboxError, match="Address already in use"):
-        await channel.listener(PORT)
+        await channel.listener(PORT, "127.0.0.1")
     channel.close()

@@ -137,16 +137,70 @@ def test_what_is_never_carried_over(layers: tuple[Path, Path]) -> None:
     }
 
 
+def test_what_tools_make_is_not_carried_over_by_what_it_holds(layers: tuple[Path, Path]) -> None:
+    upper, pristine = layers
+    write(pristine, {"env/pyvenv.cfg": b"", "env/bin/python": b"", "fixture/HEAD": b"", "fixture/objects/x": b""})
+    write(pristine, {"lib/build/lib/x.py": b"source", "fixture/refs/y": b""})
+    dropped = {
+        "env/bin/pytest": "virtual environment",
+        "my/venv/pyvenv.cfg": "virtual environment",
+        "mirror/HEAD": "git directory",
+        "mirror/objects/pack/p": "git directory",
+        "mirror/refs/heads/m": "git directory",
+        "fixture/objects/y": "git directory",
+        "web/node_modules/jest/run.js": "installed packages",
+        "x/site-packages/a.py": "installed packages",
+        "build/lib/calc/core.py": "build output",
+        "sub/build/temp.linux-x86_64-cpython-312/a.o": "build output",
+        "A.Egg-Info/entry_points.txt": "package metadata",
+        "b.DIST-INFO/RECORD": "package metadata",
+        "calc.egg/x": "package metadata",
+        "__editable___calc_finder.py": "package metadata",
+    }
+    kept = ["HEAD", "build/lib.py", "lib/build/lib/x.py", "objects/x.py", "refs.py", "src/core.so"]
+    write(upper, dict.fromkeys([*dropped, *kept], b"changed"))
+    patch = OverlaySnapshot(upper).diff(pristine)
+    assert [change.path for change in patch.changes] == kept
+    for path, reason in dropped.items():
+        assert [why for top, why in patch.dropped.items() if path == top or path.startswith(f"{top}/")] == [reason]
+
+
+def test_the_work_tree_itself_as_a_repository(layers: tuple[Path, Path]) -> None:
+    upper, pristine = layers
+    write(upper, {"HEAD": b"x", "objects/x": b"x", "refs/x": b"x", "core.py": b"x"})
+    patch = OverlaySnapshot(upper).diff(pristine)
+    assert [change.path for change in patch.changes] == ["core.py"]
+    assert patch.dropped == dict.fromkeys(["HEAD", "objects", "refs"], "git directory")
+
+
 def test_size_limits_are_reasons(layers: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     upper, pristine = layers
     monkeypatch.setattr(diff_module, "MAX_FILE_BYTES", 1 << 20)
+    monkeypatch.setattr(diff_module, "FILE_TOO_LARGE", "larger than 1 MiB")
     write(upper, {"a-large": b"x" * (1 << 20), "b-huge": b"x" * ((1 << 20) + 1), "c-small": b"x"})
     patch = OverlaySnapshot(upper).diff(pristine)
     assert patch.dropped == {"b-huge": diff_module.FILE_TOO_LARGE}
     assert [change.path for change in patch.changes] == ["a-large", "c-small"]
     comparison = diff_module.Comparison(bytes_left=1 << 20)
     comparison.folder(upper, pristine, "")
-    assert comparison.dropped["c-small"] == "changes larger than 64 MiB together"
+    comparison.take_new()
+    assert comparison.dropped["a-large"] == "changes larger than 64 MiB together"
+    assert list(comparison.changes) == ["c-small"]
+
+
+def test_what_was_generated_does_not_crowd_out_what_was_mended(
+    layers: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upper, pristine = layers
+    monkeypatch.setattr(diff_module, "MAX_CHANGES", 4)
+    write(pristine, {"zz/core.py": b"a - b", "zz/gone.py": b"x"})
+    write(upper, {f"data/{number}": b"x" * 100 * number for number in range(1, 9)})
+    write(upper, {"zz/core.py": b"a + b", "zz/new.py": b"x", "links/a": "b" * 200})
+    white_out(upper / "zz" / "gone.py")
+    patch = OverlaySnapshot(upper).diff(pristine)
+    assert [change.path for change in patch.changes] == ["data/1", "zz/core.py", "zz/gone.py", "zz/new.py"]
+    assert set(patch.dropped.values()) == {diff_module.TOO_MANY_CHANGES}
+    assert {"links/a", "data/2", "data/8"} <= set(patch.dropped)
 
 
 def test_a_large_file_in_place_of_a_folder_does_not_leave_what_was_in_it(
@@ -154,6 +208,7 @@ def test_a_large_file_in_place_of_a_folder_does_not_leave_what_was_in_it(
 ) -> None:
     upper, pristine = layers
     monkeypatch.setattr(diff_module, "MAX_FILE_BYTES", 1 << 20)
+    monkeypatch.setattr(diff_module, "FILE_TOO_LARGE", "larger than 1 MiB")
     write(pristine, {"package/a.py": b"a"})
     write(upper, {"package": b"x" * ((1 << 20) + 1)})
     assert OverlaySnapshot(upper).diff(pristine) == Patch(

@@ -7,8 +7,10 @@ nothing in it is alive after `kill` returned or after the process that owns it i
 import asyncio
 import os
 import signal
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import override
 
 from lego_rl.errors import SandboxError
@@ -21,6 +23,7 @@ from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
 from lego_rl.sandbox.loss import Loss
 from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.network import Relay
 from lego_rl.sandbox.outside_kill import increase, oom_kills, outside_kill
 from lego_rl.sandbox.report import REPORT_NAME, read_report
 from lego_rl.sandbox.sandbox import Phase
@@ -29,8 +32,10 @@ from lego_rl.sandbox.state import RunFolder, State
 from lego_rl.sandbox.toolchain import Toolchain
 from lego_rl.sandbox.user import HOME, SYSTEM_PATH, USER
 from lego_rl.sandbox.watchdog import Watchdog
+from lego_rl.tasks.network import NO_NETWORK, NamedHosts, Network
 
 KILL_SECONDS = 10.0
+LOW_PORTS = Path(__file__).with_name("low_ports.py")
 STUCK = "look for processes stuck in the kernel (state D in ps)"
 
 
@@ -56,6 +61,7 @@ class BubblewrapSandbox(ControlledSandbox):
         self._process = running.process
         self._pidfd = running.pidfd
         self._closed = False
+        self._relay: Relay | None = None
         self._killed = False
         self._oom_kills = oom_kills()
         self._watchdog = Watchdog(run, limits, running.first, running.pidfd, watches_memory=not cgroups.groups)
@@ -70,6 +76,8 @@ class BubblewrapSandbox(ControlledSandbox):
         mounts: Sequence[Mount] = (),
         limits: Limits | None = None,
         state: State | None = None,
+        network: Network = NO_NETWORK,
+        services: Mapping[str, str] | None = None,
     ) -> "BubblewrapSandbox":
         """Build a sandbox from `image`.
 
@@ -83,14 +91,22 @@ class BubblewrapSandbox(ControlledSandbox):
         run = state.new_run()
         cgroups = Cgroups()
         try:
-            layout = plan(image, toolchain, phase, mounts, limits, run, state)
+            layout = plan(image, toolchain, phase, mounts, limits, run, state, network)
             cgroups = Cgroups.create(run.cgroup_name, limits)
             run.cgroups.write_text("\n".join(map(str, cgroups.paths)))
             running = await launch(layout, toolchain, limits, cgroups)
         except BaseException:
             await asyncio.to_thread(_discard, run, cgroups)
             raise
-        return cls(image, limits, run, toolchain, cgroups, running, layout.surroundings)
+        box = cls(image, limits, run, toolchain, cgroups, running, layout.surroundings)
+        if isinstance(network, NamedHosts):
+            try:
+                await _allow_low_ports(running.first)
+                box._relay = await Relay.open(box.listen, network, services or {})
+            except BaseException:
+                await box.close()
+                raise
+        return box
 
     @property
     @override
@@ -130,6 +146,8 @@ class BubblewrapSandbox(ControlledSandbox):
         """
         if self._closed:
             return
+        if self._relay is not None:
+            await self._relay.close()
         self._watchdog.cancel()
         self._channel.close()
         self._kill_first()
@@ -146,10 +164,10 @@ class BubblewrapSandbox(ControlledSandbox):
         self._check_killed()
         return OverlaySnapshot(self.run_folder.upper)
 
-    async def report(self) -> bytes:
+    async def report(self, name: str = REPORT_NAME) -> bytes:
         """See `Sandbox.report`."""
         self._check_killed()
-        return await asyncio.to_thread(read_report, self.run_folder.report / REPORT_NAME)
+        return await asyncio.to_thread(read_report, self.run_folder.report / name)
 
     def _check_killed(self) -> None:
         if self._process.returncode is None:
@@ -186,6 +204,24 @@ class BubblewrapSandbox(ControlledSandbox):
         self._killed = True
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+
+async def _allow_low_ports(first: int) -> None:
+    """Let the sandbox's processes bind ports below 1024, as the services have that its tests call.
+
+    Raises:
+        SandboxError: The kernel does not allow it.
+    """
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", "-S", str(LOW_PORTS), str(first),
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    _, errors = await process.communicate()
+    if process.returncode != 0:
+        raise SandboxError(
+            f"the ports of named hosts cannot be bound in a sandbox: {errors.decode(errors='replace').strip()}",
+            "use a kernel that lets the owner of a user namespace enter it",
+        )
 
 
 def _discard(run: RunFolder, cgroups: Cgroups) -> None:

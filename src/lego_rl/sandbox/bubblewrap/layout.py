@@ -15,6 +15,7 @@ from lego_rl.sandbox.controlled import FIRST_PROGRAM, INSIDE
 from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount, check_beside, check_readable
+from lego_rl.sandbox.network import hosts_file
 from lego_rl.sandbox.report import REPORT_FOLDER
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal_request import KERNEL_FOLDERS, Surroundings
@@ -22,6 +23,7 @@ from lego_rl.sandbox.state import RunFolder, State
 from lego_rl.sandbox.system import HOST_FOLDERS, generated_etc
 from lego_rl.sandbox.toolchain import Toolchain
 from lego_rl.sandbox.user import UID
+from lego_rl.tasks.network import NamedHosts, Network
 
 NAMESPACES = (
     "--unshare-user", "--uid", str(UID), "--gid", str(UID), "--unshare-pid", "--unshare-net",
@@ -70,6 +72,7 @@ def plan(
     limits: Limits,
     run: RunFolder,
     state: State,
+    network: Network,
 ) -> Layout:
     """Lay a sandbox out. Later mounts cover earlier ones, so the caller's come last.
 
@@ -88,6 +91,10 @@ def plan(
         below = [image.rootfs] if git is None else [git, image.rootfs]
         layout.overlays.append(_overlay("root", layout, below, f"{run_name}/root-upper", f"{run_name}/root-work"))
         arguments += rootfs.folder_root(image.rootfs, f"{STAGE}/root", etc)
+    if isinstance(network, NamedHosts):
+        run.hosts.write_text(hosts_file(network))
+        run.hosts.chmod(0o644)
+        arguments += ["--ro-bind", f"{STAGE}/{run_name}/{run.hosts.name}", "/etc/hosts"]
     arguments += rootfs.kernel_mounts()
     arguments += rootfs.scratch_mounts(limits)
     below = [folder for folder in (image.git_of_work_tree(phase), image.pristine) if folder is not None]

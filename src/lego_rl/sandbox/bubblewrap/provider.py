@@ -1,8 +1,8 @@
 """Bubblewrap as a way to isolate: the default, fast, without a daemon."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lego_rl.errors import SandboxError
@@ -13,10 +13,11 @@ from lego_rl.sandbox.image import Image, check_rootfs, prepare_image
 from lego_rl.sandbox.limits import LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.probe import WORKDIR, probe
-from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.sandbox import Phase, check_phase
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.toolchain import Toolchain, prepare_toolchain
 from lego_rl.tasks.history import History
+from lego_rl.tasks.network import NO_NETWORK, Network, PublicNetwork
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,13 @@ class BubblewrapImage:
         image: Where its sandboxes start.
         toolchain: The Python that they have.
         state: Where they keep their files.
+        services: Where hosts are that tasks name, if not where their names lead (`SandboxSettings.services`).
     """
 
     image: Image
     toolchain: Toolchain
     state: State
+    services: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def pristine(self) -> Path:
@@ -48,12 +51,34 @@ class BubblewrapImage:
         """See `Tree`."""
         return self.image.history
 
+    def check_network(self, network: Network) -> None:
+        """See `TaskImage.check_network`; only named hosts can be relayed."""
+        if isinstance(network, PublicNetwork):
+            raise SandboxError(
+                "bubblewrap gives tests no public network",
+                'name what they need: network_mode = "allowlist" and allowed_hosts in [verifier] of the task.toml',
+            )
+
     async def start(
-        self, phase: Phase, *, mounts: Sequence[Mount] = (), limits: Limits | None = None
+        self,
+        phase: Phase,
+        *,
+        mounts: Sequence[Mount] = (),
+        limits: Limits | None = None,
+        network: Network = NO_NETWORK,
     ) -> BubblewrapSandbox:
         """See `TaskImage.start`. The calling thread must outlive the sandbox."""
+        check_phase(phase, network)
+        self.check_network(network)
         return await BubblewrapSandbox.start(
-            self.image, self.toolchain, phase, mounts=mounts, limits=limits, state=self.state
+            self.image,
+            self.toolchain,
+            phase,
+            mounts=mounts,
+            limits=limits,
+            state=self.state,
+            network=network,
+            services=self.services,
         )
 
 
@@ -64,10 +89,12 @@ class BubblewrapProvider:
     Attributes:
         state: Folder for caches and run folders.
         rootfs: Folder of an unpacked image; the host's own programs without it.
+        services: See `SandboxSettings.services`.
     """
 
     state: State
     rootfs: Path | None = None
+    services: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
         """See `Provider.check`."""
@@ -88,6 +115,7 @@ class BubblewrapProvider:
             prepare_image(environment, self.state, workdir=workdir, rootfs=self.rootfs, history=history),
             prepare_toolchain(self.state, below_folder_root=self.rootfs is not None),
             self.state,
+            self.services,
         )
 
     async def probe(self) -> LimitReport:

@@ -1,0 +1,233 @@
+"""Configuration files that hold more than how tests run: the task's own sections stay, the rest is the agent's.
+
+Invariant: what is merged holds, for every reader of the file, exactly the pristine sections that decide which tests run
+and how. What cannot be read, or read in two ways, is the pristine file. So an honest change of dependencies, of package
+data or of a linter counts, and one of ``addopts`` does not.
+
+INI files are read by two libraries that do not agree on every text: pytest's own (iniconfig) and the standard one,
+which tox, coverage and setuptools use. Both have to find the same.
+"""
+
+import configparser
+import io
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+
+import iniconfig
+import tomli_w
+
+from lego_rl.sandbox.verdict import Change
+
+MAX_BYTES = 1 << 20
+"""Of a configuration file that is merged; a larger one is rolled back."""
+
+INI_FILES, TOML_FILES = frozenset({"setup.cfg", "tox.ini"}), frozenset({"pyproject.toml"})
+MERGED = INI_FILES | TOML_FILES
+
+_OWN_SECTIONS = frozenset({"pytest", "tool:pytest", "aliases", "nosetests", "tool:nose", "DEFAULT"})
+_OWN_SECTION_STARTS = ("tox", "testenv", "coverage:", "pytest", "tool:pytest")
+_OWN_OPTIONS = frozenset({("options.entry_points", "pytest11")})
+_OWN_TABLES = (
+    ("tool", "tox"), ("tool", "coverage"), ("tool", "nox"), ("tool", "poe"), ("tool", "taskipy"),
+    ("tool", "hatch", "envs"), ("tool", "pdm", "scripts"), ("tool", "rye", "scripts"), ("tool", "pixi", "tasks"),
+    ("project", "entry-points", "pytest11"), ("tool", "poetry", "plugins", "pytest11"),
+)  # fmt: skip
+
+UNREADABLE = "it cannot be read as configuration"
+DECIDES = "it decides which tests run, or how"
+
+type _Sections = dict[str, dict[str, str]]
+type _Table = dict[str, object]
+
+
+class UnreadableError(ValueError):
+    """A configuration that no reader, or not every reader, understands."""
+
+
+def merge(change: Change, pristine: bytes | None) -> tuple[Change | None, str | None]:
+    """Merge a changed configuration file with the pristine one.
+
+    Args:
+        change: The agent's change of a file whose name is in `MERGED`.
+        pristine: The file as the task has it; ``None`` where it has none.
+
+    Returns:
+        The change to apply, ``None`` for none, and why something of it is rolled back, ``None`` for nothing.
+    """
+    if change.kind == "symlink":
+        return None, DECIDES
+    content = b"" if change.kind == "deleted" else change.content
+    merge_text = _merge_toml if change.path.rpartition("/")[2] in TOML_FILES else _merge_ini
+    try:
+        merged = merge_text(_text(pristine or b""), _text(content))
+    except UnreadableError:
+        return None, UNREADABLE
+    if merged is None:
+        return change, None
+    if pristine is not None and merged == _text(pristine):
+        return None, DECIDES
+    return replace(change, kind="file", content=merged.encode()), f"{DECIDES}; the rest of it is applied"
+
+
+def _text(content: bytes) -> str:
+    try:
+        if len(content) > MAX_BYTES:
+            raise UnreadableError("it is too large")
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UnreadableError(str(error)) from error
+
+
+def _merge_ini(pristine: str, changed: str) -> str | None:
+    """The merged text; ``None`` where the changed one has the pristine sections as it is."""
+    readers = (_read_standard, _read_iniconfig)
+    wanted = [_own_sections(read(pristine)) for read in readers]
+    if [_own_sections(read(changed)) for read in readers] == wanted:
+        return None
+    sections = _read_standard(changed)
+    kept: _Sections = {
+        name: {key: value for key, value in options.items() if not _is_own_option(name, key)}
+        for name, options in sections.items()
+        if not _is_own_section(name)
+    }
+    for name, options in _own_sections(_read_standard(pristine)).items():
+        kept.setdefault(name, {}).update(options)
+    text = _write_ini(kept)
+    if [_own_sections(read(text)) for read in readers] != wanted:
+        raise UnreadableError("its readers do not agree")
+    return text
+
+
+def _is_own_section(name: str) -> bool:
+    return name in _OWN_SECTIONS or name.startswith(_OWN_SECTION_STARTS)
+
+
+def _is_own_option(section: str, option: str) -> bool:
+    return _is_own_section(section) or (section, option) in _OWN_OPTIONS
+
+
+def _own_sections(sections: _Sections) -> _Sections:
+    own = {
+        name: {key: value for key, value in options.items() if _is_own_option(name, key)}
+        for name, options in sections.items()
+    }
+    return {name: options for name, options in own.items() if options or _is_own_section(name)}
+
+
+def _standard() -> configparser.RawConfigParser:
+    # No section is a default for the others here, and names keep their case.
+    parser = configparser.RawConfigParser(default_section="\0", strict=False)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # as the library's manual has it
+    return parser
+
+
+def _read_standard(text: str) -> _Sections:
+    parser = _standard()
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        raise UnreadableError(str(error)) from error
+    return {name: {key: _lines(value) for key, value in parser.items(name)} for name in parser.sections()}
+
+
+def _read_iniconfig(text: str) -> _Sections:
+    try:
+        sections = iniconfig.IniConfig("configuration", data=text).sections
+    except iniconfig.ParseError as error:
+        raise UnreadableError(str(error)) from error
+    return {name: {key: _lines(value) for key, value in options.items()} for name, options in sections.items()}
+
+
+def _lines(value: str) -> str:
+    """A value without what readers and writers add around its lines."""
+    return "\n".join(line.strip() for line in value.strip().splitlines() if line.strip())
+
+
+def _write_ini(sections: _Sections) -> str:
+    parser = _standard()
+    for name, options in sections.items():
+        try:
+            parser.add_section(name)
+            for key, value in options.items():
+                parser.set(name, key, value)
+        except (configparser.Error, ValueError) as error:
+            raise UnreadableError(str(error)) from error
+    out = io.StringIO()
+    parser.write(out)
+    return out.getvalue()
+
+
+def _merge_toml(pristine: str, changed: str) -> str | None:
+    """The merged text; ``None`` where the changed one has the pristine tables as it is."""
+    wanted, document = _read_toml(pristine), _read_toml(changed)
+    own = _own_tables(wanted)
+    if _own_tables(document) == own:
+        return None
+    for path in _own_tables(document):
+        _remove(document, path)
+    for path, table in own.items():
+        _place(document, path, table)
+    try:
+        return tomli_w.dumps(document)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UnreadableError(str(error)) from error
+
+
+def _read_toml(text: str) -> _Table:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UnreadableError(str(error)) from error
+
+
+def _own_tables(document: _Table) -> Mapping[tuple[str, ...], object]:
+    tool = document.get("tool")
+    pytest_tables = [("tool", name) for name in tool if name.startswith("pytest")] if isinstance(tool, dict) else []
+    found = {path: _at(document, path) for path in (*pytest_tables, *_OWN_TABLES)}
+    return {path: table for path, table in found.items() if table is not None}
+
+
+def _at(document: _Table, path: tuple[str, ...]) -> object | None:
+    here: object | None = document
+    for name in path:
+        here = here.get(name) if isinstance(here, dict) else None
+    return here
+
+
+def _remove(document: _Table, path: tuple[str, ...]) -> None:
+    parent = _at(document, path[:-1])
+    if isinstance(parent, dict):
+        del parent[path[-1]]
+
+
+def _place(document: _Table, path: tuple[str, ...], table: object) -> None:
+    here = document
+    for name in path[:-1]:
+        inner = here.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise UnreadableError(f"{name} is no table")
+        here = inner
+    here[path[-1]] = table
+
+
+def pytest_options(name: str, content: bytes) -> Mapping[str, str]:
+    """pytest's options in a configuration file, lists as words.
+
+    Raises:
+        UnreadableError: It is none.
+    """
+    text = _text(content)
+    if not name.endswith(".toml"):
+        sections = _read_iniconfig(text)
+        return sections.get("tool:pytest" if name == "setup.cfg" else "pytest", {})
+    document = _read_toml(text)
+    table = _at(document, ("tool", "pytest")) if name == "pyproject.toml" else document.get("pytest", document)
+    options = table.get("ini_options", table) if isinstance(table, dict) else {}
+    if not isinstance(options, dict):
+        return {}
+    return {
+        key: " ".join(map(str, value)) if isinstance(value, list) else str(value)
+        for key, value in options.items()
+        if not isinstance(value, dict)
+    }

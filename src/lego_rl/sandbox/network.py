@@ -1,0 +1,135 @@
+"""The hosts that a task's tests may reach, brought into a sandbox that has no route.
+
+Invariant: a relay connects to the hosts and ports that the task names and to nothing else, never to this machine's own
+loopback or to an address of its link (a cloud's metadata service is one), unless the recipe itself says that a service
+is there (`sandbox.services`). It ends with its sandbox. An agent phase has none.
+
+Each name stands in the sandbox's ``/etc/hosts`` with an address of its own on the sandbox's loopback. Sockets that
+listen there are bound inside and handed to the host, as the gateway's is, and the host relays what connects to them.
+"""
+
+import asyncio
+import ipaddress
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
+
+from lego_rl.tasks.network import NamedHosts
+
+BASE_HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
+MAX_CONNECTIONS = 64
+"""Of one sandbox at one time; more are closed at once."""
+CONNECT_SECONDS = 10.0
+PIECE_BYTES = 1 << 16
+
+type Listen = Callable[[int, str], Awaitable[socket.socket]]
+"""See `Sandbox.listen`."""
+
+_log = logging.getLogger(__name__)
+
+
+class RelayRefusedError(OSError):
+    """A name leads to an address that no relay connects to."""
+
+
+def loopback_addresses(network: NamedHosts) -> dict[str, str]:
+    """Host name → its address inside."""
+    return {name: f"127.0.0.{number}" for number, name in enumerate(network.hosts, start=2)}
+
+
+def hosts_file(network: NamedHosts) -> str:
+    """Text of the sandbox's ``/etc/hosts``."""
+    return BASE_HOSTS + "".join(f"{address} {name}\n" for name, address in loopback_addresses(network).items())
+
+
+class Relay:
+    """Serves the named hosts of one sandbox; made by `open`, ended by `close`.
+
+    Args:
+        services: ``HOST:PORT`` as the task names it → ``ADDRESS:PORT`` where it is.
+    """
+
+    def __init__(self, services: Mapping[str, str]) -> None:
+        self._services = services
+        self._servers: list[asyncio.Server] = []
+        self._connections: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    async def open(cls, listen: Listen, network: NamedHosts, services: Mapping[str, str]) -> "Relay":
+        """Listen inside a sandbox for every host and port.
+
+        Raises:
+            SandboxError: A port cannot be bound.
+        """
+        relay = cls(services)
+        try:
+            for name, address in loopback_addresses(network).items():
+                for port in network.ports:
+                    serve = partial(relay._accepted, name, port)
+                    relay._servers.append(await asyncio.start_server(serve, sock=await listen(port, address)))
+        except BaseException:
+            await relay.close()
+            raise
+        return relay
+
+    async def close(self) -> None:
+        """Hang up everywhere. Calling it again does nothing."""
+        for server in self._servers:
+            server.close()
+        for connection in self._connections:
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _accepted(self, name: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._connections) >= MAX_CONNECTIONS:
+            writer.close()
+            return
+        self._connections.add(task)
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                far_reader, far_writer = await self._connect(name, port)
+            try:
+                await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
+            finally:
+                far_writer.close()
+        except OSError as error:  # a TimeoutError is one, too
+            _log.info("a connection of tests to %s:%d failed: %s", name, port, error)
+        except asyncio.CancelledError:
+            pass  # only `close` cancels, and it waits for nothing but the end
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    async def _connect(self, name: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        place = self._services.get(f"{name}:{port}")
+        if place is not None:
+            host, _, number = place.rpartition(":")
+            return await asyncio.open_connection(host, int(number))
+        found = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
+        # The very address that was looked at: a name may stand for another one the next time it is asked for.
+        for address in (str(entry[4][0]) for entry in found):
+            if may_be_reached(address):
+                with suppress(OSError):
+                    return await asyncio.open_connection(address, port)
+        raise RelayRefusedError(f"{name} has no address that answers and may be reached")
+
+
+def may_be_reached(address: str) -> bool:
+    """Whether a relay connects to an IP address that a name stands for."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    return not (ip.is_loopback or ip.is_link_local or ip.is_multicast or ip.is_unspecified or ip.is_reserved)
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Carry bytes until one side ends or breaks; the other is told so."""
+    with suppress(OSError):
+        while piece := await reader.read(PIECE_BYTES):
+            writer.write(piece)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()

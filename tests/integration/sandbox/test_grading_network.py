@@ -1,0 +1,216 @@
+"""What a task declares of a network is there for its tests, through the host, and never for the agent."""
+
+import asyncio
+import shutil
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from harbor.models.trial.config import AgentConfig, EnvironmentConfig, TaskConfig, TrialConfig, VerifierConfig
+from harbor.trial.trial import Trial
+from sandbox_tools import FIXED, TASK_TOML, processes_named, python, write_files
+
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox import network as network_module
+from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
+from lego_rl.sandbox.codec import verdict_from_json
+from lego_rl.sandbox.grading import GradingStartError, grade
+from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.state import State
+from lego_rl.sandbox.verdict import Change, Patch
+from lego_rl.tasks.network import NamedHosts, PublicNetwork
+from lego_rl.tasks.task import Task
+
+HOSTS = NamedHosts(("store.example", "other.example"), (443, 5432))
+ASK = """
+import socket, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=5) as call:
+    call.sendall(b"price?")
+    call.shutdown(socket.SHUT_WR)
+    answer = call.makefile("rb").read()
+print(answer.decode())
+"""
+FIX = Patch((Change("calc/core.py", "file", FIXED.encode()),))
+
+
+type Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers when the question has come to its end, so that both directions and both ends are carried."""
+    question = await reader.read()
+    writer.write(b"42 to " + question)
+    writer.close()
+
+
+@asynccontextmanager
+async def service(serve: Serve = answer) -> AsyncIterator[str]:
+    """A service on this machine's loopback; where it is."""
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def ask(image: BubblewrapImage, host: str, port: int, network: NamedHosts = HOSTS) -> str:
+    """What a grading sandbox hears from a host; its error where it hears nothing."""
+    box = await image.start(Phase.GRADING, limits=Limits(memory_mb=512), network=network)
+    try:
+        done = await box.exec(["python3", "-c", ASK, host, str(port)], timeout_sec=20)
+        return done.stdout.strip() or "".join(done.stderr.strip().splitlines()[-1:])
+    finally:
+        await box.close()
+
+
+async def test_a_named_host_answers_on_its_ports(image: BubblewrapImage) -> None:
+    async with service() as place:
+        near = replace(image, services={"store.example:443": place, "other.example:5432": place})
+        assert await ask(near, "store.example", 443) == "42 to price?"
+        assert await ask(near, "other.example", 5432) == "42 to price?"
+
+
+async def test_nothing_else_answers(image: BubblewrapImage) -> None:
+    async with service() as place:
+        near = replace(image, services={"store.example:443": place})
+        port = int(place.rpartition(":")[2])
+        assert "Connection refused" in await ask(near, "127.0.0.1", port)
+        assert "Connection refused" in await ask(near, "store.example", 80)
+        assert "Network is unreachable" in await ask(near, "192.0.2.1", 443)
+        assert "Name or service" in await ask(near, "unnamed.example", 443)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "169.254.169.254", "0.0.0.0", "::ffff:127.0.0.1", "fe80::1"])
+async def test_a_name_that_leads_to_this_machine_is_not_followed(
+    image: BubblewrapImage, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    reached = asyncio.Event()
+
+    async def serve(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reached.set()
+        writer.close()
+
+    async with service(serve) as place:
+        port = int(place.rpartition(":")[2])
+        loop = asyncio.get_running_loop()
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+        async def resolve(*_: object, **__: object) -> list[object]:
+            return list(found)
+
+        monkeypatch.setattr(loop, "getaddrinfo", resolve)
+        said = await ask(image, "store.example", port, NamedHosts(("store.example",), (port,)))
+        assert "to price?" not in said
+        assert not reached.is_set()
+
+
+async def test_an_agent_phase_has_no_network_whatever_is_asked(image: BubblewrapImage) -> None:
+    with pytest.raises(SandboxError, match="an agent phase has no network"):
+        await image.start(Phase.AGENT, network=HOSTS)
+    box = await image.start(Phase.AGENT)
+    try:
+        done = await python(box, "print(open('/etc/hosts').read())")
+        assert "example" not in done.stdout
+    finally:
+        await box.close()
+
+
+async def test_a_public_network_is_refused_before_the_agent_starts(image: BubblewrapImage, task: Task) -> None:
+    with pytest.raises(SandboxError, match="no public network; name what they need"):
+        image.check_network(PublicNetwork())
+    with pytest.raises(GradingStartError, match="no public network"):
+        await grade(replace(task, network=PublicNetwork()), FIX, image)
+
+
+async def test_connections_are_bounded_and_end_with_the_sandbox(
+    image: BubblewrapImage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network_module, "MAX_CONNECTIONS", 3)
+    ended = []
+    held = asyncio.Semaphore(0)
+
+    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        held.release()
+        await reader.read()
+        ended.append(True)
+        writer.close()
+
+    code = (
+        "import socket, time\n"
+        "calls = [socket.create_connection(('store.example', 443)) for _ in range(5)]\n"
+        "calls[4].settimeout(5)\n"
+        "print(calls[4].recv(1), flush=True)\n"
+        "time.sleep(4444.5)\n"
+    )
+    async with service(hold) as place:
+        near = replace(image, services={"store.example:443": place})
+        box = await near.start(Phase.GRADING, network=HOSTS)
+        running = asyncio.create_task(box.exec(["python3", "-c", code]))
+        for _ in range(3):
+            await asyncio.wait_for(held.acquire(), 10)
+        await asyncio.sleep(0.5)
+        assert held.locked(), "two of five are hung up on"
+        await box.kill()
+        assert (await running).stdout == "b''\n"
+        await box.close()
+        async with asyncio.timeout(5):
+            while len(ended) < 3:  # noqa: ASYNC110  # Nothing tells of it.
+                await asyncio.sleep(0.01)
+    assert not processes_named("4444.5")
+
+
+NETWORK_TEST = """import socket
+
+from calc import add
+
+
+class TestAdd:
+    def test_sum(self):
+        with socket.create_connection(("store.example", 443), timeout=5) as call:
+            call.sendall(b"a sum")
+            call.shutdown(socket.SHUT_WR)
+            answer = call.makefile("rb").read()
+        assert answer == b"42 to a sum"
+        assert add(2, 3) == 5
+"""
+PROBE = (
+    "sed -i 's/a - b/a + b/' calc/core.py; (getent hosts store.example && echo NAME; "
+    "bash -c 'exec 3<>/dev/tcp/store.example/443' && echo REACHED; bash -c 'exec 3<>/dev/tcp/127.0.0.2/443' && echo"
+    " REACHED; bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}' && echo REACHED) > /logs/agent/said.txt 2>&1; true"
+)
+
+
+async def test_a_task_whose_tests_need_a_service_is_graded_and_its_agent_never_reaches_it(
+    task_dir: Path, state: State, tmp_path: Path
+) -> None:
+    own = tmp_path / "task"
+    shutil.copytree(task_dir, own)
+    ports = TASK_TOML.replace("[metadata]", "[metadata]\nverifier_ports = [443]")
+    needs = '[verifier]\nnetwork_mode = "allowlist"\nallowed_hosts = ["store.example"]'
+    write_files(own, {"task.toml": ports.replace("[verifier]", needs)})
+    write_files(own / "tests" / "files", {"tests/test_hidden.py": NETWORK_TEST})
+    async with service() as place:
+        script = PROBE.format(port=place.rpartition(":")[2])
+        sandbox = {"state": str(state.root), "services": {"store.example:443": place}}
+        trial = await Trial.create(
+            TrialConfig(
+                task=TaskConfig(path=own),
+                trials_dir=tmp_path,
+                trial_name="trial",
+                agent=AgentConfig(import_path="harbor_agents:ScriptAgent", kwargs={"script": script}),
+                environment=EnvironmentConfig(
+                    import_path="lego_rl.sandbox.environment:SealedEnvironment", kwargs={"sandbox": sandbox}
+                ),
+                verifier=VerifierConfig(import_path="lego_rl.sandbox.verifier:FreshVerifier"),
+            )
+        )
+        result = await trial.run()
+    assert result.exception_info is None
+    verdict = verdict_from_json((tmp_path / "trial" / "verifier" / "verdict.json").read_text())
+    assert result.verifier_result.rewards == {"reward": 1}, verdict.log
+    said = (tmp_path / "trial" / "agent" / "said.txt").read_text()
+    assert "REACHED" not in said
+    assert "NAME" not in said
+    assert said.count("Connection refused") + said.count("Name or service not known") >= 2, said
