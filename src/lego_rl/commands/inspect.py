@@ -1,4 +1,4 @@
-"""``lego-rl inspect``: a trial's calls and training sequences, with what is trained in each."""
+"""``lego-rl inspect``: how a trial was graded, its calls and training sequences, with what is trained in each."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 from tokenizers import Tokenizer
 
+from lego_rl.commands.graded import graded
 from lego_rl.commands.policies import policy_directory
 from lego_rl.commands.screen import Screen
 from lego_rl.config.load import read
@@ -65,11 +66,11 @@ def run(trial: Path, policy: str | None, context: int) -> None:
     tokenizer = _tokenizer(policy_directory(name))
     screen = Screen()
     if record.trajectory is None:
-        screen.print(_headline(record, recipe), soft_wrap=True)
+        _show_head(screen, record, recipe)
         screen.print("no session came to be")
         return
     _check_spelled(record.trajectory, tokenizer, name)
-    screen.print(_headline(record, recipe), soft_wrap=True)
+    _show_head(screen, record, recipe)
     screen.print(_calls(record.trajectory))
     for number, segment in enumerate(record.trajectory.segments):
         screen.print(_segment(number, segment, tokenizer, context))
@@ -141,6 +142,12 @@ def _spell(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     said = plain(tokenizer.decode(ids, skip_special_tokens=False))
     unknown = _unknown(tokenizer, ids)  # the library leaves them out
     return f"{said} [and unknown to the tokenizer: {', '.join(map(str, unknown))}]" if unknown else said
+
+
+def _show_head(screen: Screen, record: TrialRecord, recipe: Recipe | None) -> None:
+    screen.print(_headline(record, recipe), soft_wrap=True)
+    if (verdict := graded(record)) is not None:
+        screen.print(verdict, soft_wrap=True)
 
 
 def _headline(record: TrialRecord, recipe: Recipe | None) -> Text:
