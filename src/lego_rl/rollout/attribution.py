@@ -124,6 +124,7 @@ _GRADING: Mapping[GradingEnd, Ended] = {
     "timed_out": Ended.VERIFIER_TIMEOUT,
     "died": Ended.VERIFIER_CRASHED,
     "no_report": Ended.NO_VERDICT,
+    "invalid_reward": Ended.NO_VERDICT,
 }
 
 

@@ -299,6 +299,7 @@ ENDS_OF_GRADING: dict[GradingEnd, Ended] = {
     "timed_out": Ended.VERIFIER_TIMEOUT,
     "died": Ended.VERIFIER_CRASHED,
     "no_report": Ended.NO_VERDICT,
+    "invalid_reward": Ended.NO_VERDICT,
 }
 
 

@@ -65,7 +65,7 @@ def full() -> TrialRecord:
         tools=(Tool("Bash", "Runs.", {"type": "object"}),),
         accounting=Accounting(calls=1, sampled_tokens=2, delivered_tokens=2, trainable_tokens=2),
     )
-    verdict = Verdict(1, {"test_a.py::test": "passed"}, ("tests/ÿ\udcff.py",), "1 passed\n", 0.75)
+    verdict = Verdict(1, {"test_a.py::test": "passed"}, {"tests/ÿ\udcff.py": "a test"}, "1 passed\n", 0.75)
     patch = Patch((Change("a.py", "file", b"\x00\xff", executable=True), Change("b", "deleted")), {".git": "git"})
     return TrialRecord(
         spec=SPEC,
@@ -158,7 +158,7 @@ def test_a_later_record_of_the_same_trial_replaces_the_earlier_one_whole(store: 
 @given(text=st.text(st.characters(), max_size=20), name=st.binary(min_size=1, max_size=8))
 def test_nothing_that_an_agent_prints_or_names_can_spoil_a_record(store: TrialStore, text: str, name: bytes) -> None:
     path = name.hex() + os.fsdecode(name.replace(b"/", b"\xff").replace(b"\0", b"\xfe"))
-    verdict = Verdict(0, {"t": "failed"}, (path,), text)
+    verdict = Verdict(0, {"t": "failed"}, {path: text}, text, report=name)
     record = dataclasses.replace(
         PLAIN,
         outcome=Outcome(0, Ended.FINISHED, verdict, text),
@@ -169,7 +169,8 @@ def test_nothing_that_an_agent_prints_or_names_can_spoil_a_record(store: TrialSt
     back = store.load(SPEC.id)
     assert back.outcome.detail == text
     assert back.outcome.verdict is not None
-    assert back.outcome.verdict.rolled_back == (path,)
+    assert back.outcome.verdict.rolled_back == {path: text}
+    assert back.outcome.verdict.report == name
     assert back.patch == record.patch
 
 
