@@ -6,6 +6,7 @@ agent's (``[metadata] editable``), it is.
 """
 
 import importlib.machinery
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -161,7 +162,7 @@ class Ownership:
 
     def _about_tests(self, path: PurePosixPath, change: Change) -> Iterator[str]:
         """Reasons that have to do with the folders of the tests."""
-        is_new = not (self.pristine / path).is_file()
+        is_new = not self._is_taken(path)
         in_support = any(is_at_or_below(change.path, folder) for folder in self._support)
         if path.name == "__init__.py" and self._is_test_folder(path.parent):
             if is_new or change.kind == "deleted" or in_support:
@@ -177,6 +178,13 @@ class Ownership:
             and (is_new or change.kind != "file")
         ):
             yield ROOT
+
+    def _is_taken(self, path: PurePosixPath) -> bool:
+        """Whether the pristine tree has something at `path`, or a file or link where `path` needs a folder."""
+        above = (self.pristine.joinpath(*path.parts[:depth]) for depth in range(1, len(path.parts)))
+        return os.path.lexists(self.pristine / path) or any(
+            os.path.lexists(place) and (place.is_symlink() or not place.is_dir()) for place in above
+        )
 
     @cached_property
     def _support(self) -> frozenset[str]:

@@ -43,6 +43,7 @@ SPEC = TestSpec(tuple(f"{name}::TestIt::test_it" for name in sorted(TESTS)), (),
 def ownership(tmp_path_factory: pytest.TempPathFactory) -> Ownership:
     root = tmp_path_factory.mktemp("pristine")
     write(root, PRISTINE)
+    (root / "tests" / "link").symlink_to("../docs")
     return Ownership.of(task_with(SPEC), root)
 
 
@@ -90,6 +91,12 @@ def ownership(tmp_path_factory: pytest.TempPathFactory) -> Ownership:
         ("tests/helper.py", "deleted"),
         ("tests/data/golden.json", "file"),
         ("tests/helper/__init__.py", "file"),
+        ("tests/helper.py/in_its_place", "file"),
+        ("tests/data", "symlink"),
+        ("tests/data", "file"),
+        ("tests/link", "symlink"),
+        ("tests/link", "deleted"),
+        ("tests/link/guide.md", "file"),
         ("tests/helper.cpython-312-x86_64-linux-gnu.so", "file"),
         ("tests/test_mine.py", "file"),
         ("pkg/tests/deep/mine_test.py", "file"),
