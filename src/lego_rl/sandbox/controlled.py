@@ -17,11 +17,13 @@ from lego_rl.sandbox import records
 from lego_rl.sandbox.channel import Channel, SandboxDied
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.loss import Loss, SandboxLostError
+from lego_rl.sandbox.network import Relay
 from lego_rl.sandbox.output import BoundedOutput, OutputPipe
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.sandbox import LOOPBACK, Completed, OutputSink, Tree
 from lego_rl.sandbox.seal_request import SealRequest, Surroundings, look_programs
 from lego_rl.sandbox.transfer import operate
+from lego_rl.tasks.network import NamedHosts, Network
 
 INSIDE = Path(__file__).with_name("inside.py")
 FIRST_PROGRAM = "/run/sandbox/init.py"
@@ -45,6 +47,7 @@ class ControlledSandbox(ABC):
         self._tree = image
         self.limits = limits
         self._channel = channel
+        self._relay: Relay | None = None
 
     @property
     @abstractmethod
@@ -176,6 +179,32 @@ class ControlledSandbox(ABC):
             raise SandboxError(
                 "the sandbox died before it could listen", "look for what kills processes on this machine"
             ) from error
+
+    async def relay(self, network: Network, services: Mapping[str, str]) -> None:
+        """Serve the hosts that tests may reach by their names, if any; where that fails the sandbox is closed.
+
+        Args:
+            network: What the task declares.
+            services: Where hosts are, if not where their names lead.
+
+        Raises:
+            SandboxError: A port cannot be bound.
+        """
+        if isinstance(network, NamedHosts):
+            try:
+                self._relay = await Relay.open(self.listen, network, services)
+            except BaseException:
+                await self.close()
+                raise
+
+    async def _hang_up(self) -> None:
+        """End what `relay` began."""
+        if self._relay is not None:
+            await self._relay.close()
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Kill everything and remove what the sandbox wrote."""
 
     async def kill_processes(self) -> None:
         """Kill every process in the sandbox but its first, which stays to serve; one that does not answer goes too."""

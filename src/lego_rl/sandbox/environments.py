@@ -20,6 +20,7 @@ def provider_of(settings: SandboxSettings) -> Provider:
         case "bubblewrap":
             return BubblewrapProvider(state_of(settings), settings.rootfs, settings.services)
         case "docker":
-            return DockerProvider(state_of(settings), engine_of(settings.docker.host), settings.docker.image)
+            engine = engine_of(settings.docker.host)
+            return DockerProvider(state_of(settings), engine, settings.docker.image, settings.services)
         case "kubernetes":
             return KubernetesProvider(state_of(settings), settings.kubernetes)

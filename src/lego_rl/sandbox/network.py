@@ -15,6 +15,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 from lego_rl.tasks.network import NamedHosts
 
@@ -39,9 +40,11 @@ def loopback_addresses(network: NamedHosts) -> dict[str, str]:
     return {name: f"127.0.0.{number}" for number, name in enumerate(network.hosts, start=2)}
 
 
-def hosts_file(network: NamedHosts) -> str:
-    """Text of the sandbox's ``/etc/hosts``."""
-    return BASE_HOSTS + "".join(f"{address} {name}\n" for name, address in loopback_addresses(network).items())
+def write_hosts(path: Path, network: NamedHosts) -> None:
+    """Write a sandbox's ``/etc/hosts``, for everybody in it to read."""
+    names = "".join(f"{address} {name}\n" for name, address in loopback_addresses(network).items())
+    path.write_text(BASE_HOSTS + names)
+    path.chmod(0o644)
 
 
 class Relay:

@@ -18,7 +18,7 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox.cgroups import Cgroups
 from lego_rl.sandbox.docker import box as box_module
 from lego_rl.sandbox.docker.box import DockerSandbox
-from lego_rl.sandbox.docker.config import BRIDGE, NO_NETWORK, SOCKET
+from lego_rl.sandbox.docker.config import SOCKET
 from lego_rl.sandbox.docker.engine import DaemonError, Engine
 from lego_rl.sandbox.docker.labels import OWNER, SANDBOX, STATE
 from lego_rl.sandbox.docker.provider import DockerImage, DockerProvider
@@ -26,6 +26,7 @@ from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.loss import LossCause
 from lego_rl.sandbox.sandbox import Completed, Phase
 from lego_rl.sandbox.state import State, own_stamp
+from lego_rl.tasks.network import NO_NETWORK, PublicNetwork
 
 pytestmark = pytest.mark.docker
 
@@ -190,7 +191,7 @@ async def test_a_network_is_there_only_where_it_is_asked_for(image: DockerImage)
     port = str(server.sockets[0].getsockname()[1])
     said = {}
     async with server:
-        for network in (NO_NETWORK, BRIDGE):
+        for network in (NO_NETWORK, PublicNetwork()):
             box = await DockerSandbox.start(image.ground, Phase.GRADING, network)
             try:
                 done = await box.exec(["python3", "-c", FETCH, port], timeout_sec=20)
@@ -200,7 +201,7 @@ async def test_a_network_is_there_only_where_it_is_asked_for(image: DockerImage)
                 await box.close()
     assert said == {
         NO_NETWORK: ("IndexError", False, ["agent", "sandbox"]),
-        BRIDGE: ("hello", True, ["agent", "sandbox"]),
+        PublicNetwork(): ("hello", True, ["agent", "sandbox"]),
     }
 
 

@@ -1,7 +1,6 @@
 """What a task declares of a network is there for its tests, through the host, and never for the agent."""
 
 import asyncio
-import shutil
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -11,15 +10,17 @@ from pathlib import Path
 import pytest
 from harbor.models.trial.config import AgentConfig, EnvironmentConfig, TaskConfig, TrialConfig, VerifierConfig
 from harbor.trial.trial import Trial
-from sandbox_tools import FIXED, TASK_TOML, processes_named, python, write_files
+from history_task import make_task
+from sandbox_tools import FIXED, processes_named, python, write_files
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox import network as network_module
-from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
+from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
 from lego_rl.sandbox.codec import verdict_from_json
 from lego_rl.sandbox.grading import GradingStartError, grade
 from lego_rl.sandbox.limits import Limits
-from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.sandbox import Phase, Provider, TaskImage
+from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.network import NamedHosts, PublicNetwork
@@ -55,7 +56,12 @@ async def service(serve: Serve = answer) -> AsyncIterator[str]:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-async def ask(image: BubblewrapImage, host: str, port: int, network: NamedHosts = HOSTS) -> str:
+def near(provider: Provider, task_dir: Path, services: dict[str, str]) -> TaskImage:
+    """The tiny task's image where services are at hand."""
+    return replace(provider, services=services).prepare(task_dir / "environment", workdir="/app")  # type: ignore[type-var]
+
+
+async def ask(image: TaskImage, host: str, port: int, network: NamedHosts = HOSTS) -> str:
     """What a grading sandbox hears from a host; its error where it hears nothing."""
     box = await image.start(Phase.GRADING, limits=Limits(memory_mb=512), network=network)
     try:
@@ -65,26 +71,26 @@ async def ask(image: BubblewrapImage, host: str, port: int, network: NamedHosts 
         await box.close()
 
 
-async def test_a_named_host_answers_on_its_ports(image: BubblewrapImage) -> None:
+async def test_a_named_host_answers_on_its_ports(provider: Provider, task_dir: Path) -> None:
     async with service() as place:
-        near = replace(image, services={"store.example:443": place, "other.example:5432": place})
-        assert await ask(near, "store.example", 443) == "42 to price?"
-        assert await ask(near, "other.example", 5432) == "42 to price?"
+        image = near(provider, task_dir, {"store.example:443": place, "other.example:5432": place})
+        assert await ask(image, "store.example", 443) == "42 to price?"
+        assert await ask(image, "other.example", 5432) == "42 to price?"
 
 
-async def test_nothing_else_answers(image: BubblewrapImage) -> None:
+async def test_nothing_else_answers(provider: Provider, task_dir: Path) -> None:
     async with service() as place:
-        near = replace(image, services={"store.example:443": place})
+        image = near(provider, task_dir, {"store.example:443": place})
         port = int(place.rpartition(":")[2])
-        assert "Connection refused" in await ask(near, "127.0.0.1", port)
-        assert "Connection refused" in await ask(near, "store.example", 80)
-        assert "Network is unreachable" in await ask(near, "192.0.2.1", 443)
-        assert "Name or service" in await ask(near, "unnamed.example", 443)
+        assert "Connection refused" in await ask(image, "127.0.0.1", port)
+        assert "Connection refused" in await ask(image, "store.example", 80)
+        assert "Network is unreachable" in await ask(image, "192.0.2.1", 443)
+        assert "Name or service" in await ask(image, "unnamed.example", 443)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "169.254.169.254", "0.0.0.0", "::ffff:127.0.0.1", "fe80::1"])
 async def test_a_name_that_leads_to_this_machine_is_not_followed(
-    image: BubblewrapImage, monkeypatch: pytest.MonkeyPatch, address: str
+    image: TaskImage, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     reached = asyncio.Event()
 
@@ -106,7 +112,7 @@ async def test_a_name_that_leads_to_this_machine_is_not_followed(
         assert not reached.is_set()
 
 
-async def test_an_agent_phase_has_no_network_whatever_is_asked(image: BubblewrapImage) -> None:
+async def test_an_agent_phase_has_no_network_whatever_is_asked(image: TaskImage) -> None:
     with pytest.raises(SandboxError, match="an agent phase has no network"):
         await image.start(Phase.AGENT, network=HOSTS)
     box = await image.start(Phase.AGENT)
@@ -117,7 +123,10 @@ async def test_an_agent_phase_has_no_network_whatever_is_asked(image: Bubblewrap
         await box.close()
 
 
-async def test_a_public_network_is_refused_before_the_agent_starts(image: BubblewrapImage, task: Task) -> None:
+async def test_bubblewrap_refuses_a_public_network_before_the_agent_starts(
+    task: Task, task_dir: Path, state: State
+) -> None:
+    image = BubblewrapProvider(state).prepare(task_dir / "environment", workdir="/app")
     with pytest.raises(SandboxError, match="no public network; name what they need"):
         image.check_network(PublicNetwork())
     with pytest.raises(GradingStartError, match="no public network"):
@@ -125,7 +134,7 @@ async def test_a_public_network_is_refused_before_the_agent_starts(image: Bubble
 
 
 async def test_connections_are_bounded_and_end_with_the_sandbox(
-    image: BubblewrapImage, monkeypatch: pytest.MonkeyPatch
+    provider: Provider, task_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network_module, "MAX_CONNECTIONS", 3)
     ended = []
@@ -145,8 +154,8 @@ async def test_connections_are_bounded_and_end_with_the_sandbox(
         "time.sleep(4444.5)\n"
     )
     async with service(hold) as place:
-        near = replace(image, services={"store.example:443": place})
-        box = await near.start(Phase.GRADING, network=HOSTS)
+        image = near(provider, task_dir, {"store.example:443": place})
+        box = await image.start(Phase.GRADING, network=HOSTS)
         running = asyncio.create_task(box.exec(["python3", "-c", code]))
         for _ in range(3):
             await asyncio.wait_for(held.acquire(), 10)
@@ -162,6 +171,7 @@ async def test_connections_are_bounded_and_end_with_the_sandbox(
 
 
 NETWORK_TEST = """import socket
+import subprocess
 
 from calc import add
 
@@ -173,27 +183,28 @@ class TestAdd:
             call.shutdown(socket.SHUT_WR)
             answer = call.makefile("rb").read()
         assert answer == b"42 to a sum"
+        assert subprocess.run(["git", "describe", "--tags"], capture_output=True, text=True).stdout == "v1\\n"
         assert add(2, 3) == 5
 """
 PROBE = (
-    "sed -i 's/a - b/a + b/' calc/core.py; (getent hosts store.example && echo NAME; "
-    "bash -c 'exec 3<>/dev/tcp/store.example/443' && echo REACHED; bash -c 'exec 3<>/dev/tcp/127.0.0.2/443' && echo"
-    " REACHED; bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}' && echo REACHED) > /logs/agent/said.txt 2>&1; true"
+    "sed -i 's/a - b/a + b/' calc/core.py; (git tag | sed s/^/TAG/; git log --oneline | sed s/^/LOG/;"
+    " getent hosts store.example && echo NAME;"
+    " for place in store.example/443 127.0.0.2/443 127.0.0.1/{port}; do"
+    ' bash -c "exec 3<>/dev/tcp/$place" && echo REACHED; done) > /logs/agent/said.txt 2>&1; true'
 )
+DECLARED = 'grading_history = "tags"\nverifier_ports = [443]'
+NEEDS = '[verifier]\nnetwork_mode = "allowlist"\nallowed_hosts = ["store.example"]'
 
 
-async def test_a_task_whose_tests_need_a_service_is_graded_and_its_agent_never_reaches_it(
-    task_dir: Path, state: State, tmp_path: Path
+async def test_tests_that_need_a_service_and_tags_are_graded_and_their_agent_reaches_neither(
+    settings: SandboxSettings, tmp_path: Path
 ) -> None:
-    own = tmp_path / "task"
-    shutil.copytree(task_dir, own)
-    ports = TASK_TOML.replace("[metadata]", "[metadata]\nverifier_ports = [443]")
-    needs = '[verifier]\nnetwork_mode = "allowlist"\nallowed_hosts = ["store.example"]'
-    write_files(own, {"task.toml": ports.replace("[verifier]", needs)})
+    own = make_task(tmp_path / "task", DECLARED)
+    write_files(own, {"task.toml": (own / "task.toml").read_text().replace("[verifier]", NEEDS)})
     write_files(own / "tests" / "files", {"tests/test_hidden.py": NETWORK_TEST})
     async with service() as place:
         script = PROBE.format(port=place.rpartition(":")[2])
-        sandbox = {"state": str(state.root), "services": {"store.example:443": place}}
+        sandbox = {**settings.model_dump(mode="json"), "services": {"store.example:443": place}}
         trial = await Trial.create(
             TrialConfig(
                 task=TaskConfig(path=own),
@@ -211,6 +222,6 @@ async def test_a_task_whose_tests_need_a_service_is_graded_and_its_agent_never_r
     verdict = verdict_from_json((tmp_path / "trial" / "verifier" / "verdict.json").read_text())
     assert result.verifier_result.rewards == {"reward": 1}, verdict.log
     said = (tmp_path / "trial" / "agent" / "said.txt").read_text()
-    assert "REACHED" not in said
-    assert "NAME" not in said
-    assert said.count("Connection refused") + said.count("Name or service not known") >= 2, said
+    assert said.count("LOG") == 2, said
+    assert not any(line.startswith(("REACHED", "NAME", "TAG")) for line in said.splitlines()), said
+    assert said.count("connect: Connection refused") == 2, said

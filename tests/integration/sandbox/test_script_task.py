@@ -8,8 +8,8 @@ import pytest
 from sandbox_tools import DOCKERFILE, FIXED, REPOSITORY, TASK_TOML, write_files
 
 from lego_rl.errors import TaskError
-from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage, BubblewrapProvider
 from lego_rl.sandbox.grading import grade
+from lego_rl.sandbox.sandbox import Provider, TaskImage
 from lego_rl.sandbox.seal import hidden_tests
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.verdict import Change, GradingEnd, Patch
@@ -41,17 +41,17 @@ def shop(folder: Path) -> Task:
 
 
 @pytest.fixture(scope="module")
-def image(folder: Path, state: State) -> BubblewrapImage:
-    return BubblewrapProvider(state).prepare(folder / "environment", workdir="/app")
+def image(folder: Path, provider: Provider) -> TaskImage:
+    return provider.prepare(folder / "environment", workdir="/app")
 
 
-async def test_the_script_decides(shop: Task, image: BubblewrapImage) -> None:
+async def test_the_script_decides(shop: Task, image: TaskImage, state: State) -> None:
     assert shop.tests == TestScript()
     fixed, empty = [await grade(shop, patch, image) for patch in (Patch((FIX,)), Patch())]
     assert (fixed.reward, fixed.ended, fixed.tests, fixed.report) == (1, "completed", {}, b"1\n")
     assert (empty.reward, empty.ended, empty.report) == (0, "completed", b"0\n")
     assert "checked corner" in fixed.log
-    assert not list(image.state.runs.iterdir())
+    assert not list(state.runs.iterdir())
 
 
 REPORTS: dict[str, tuple[str, int, GradingEnd]] = {
@@ -73,7 +73,7 @@ REPORTS: dict[str, tuple[str, int, GradingEnd]] = {
 
 @pytest.mark.parametrize(("said", "reward", "ended"), REPORTS.values(), ids=REPORTS.keys())
 async def test_only_0_and_1_are_rewards(
-    folder: Path, shop: Task, image: BubblewrapImage, tmp_path: Path, said: str, reward: int, ended: GradingEnd
+    folder: Path, shop: Task, image: TaskImage, tmp_path: Path, said: str, reward: int, ended: GradingEnd
 ) -> None:
     own = tmp_path / "task"
     shutil.copytree(folder, own)
@@ -120,11 +120,11 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("changes", HOSTILE.values(), ids=HOSTILE.keys())
-async def test_what_is_hostile_earns_nothing(shop: Task, image: BubblewrapImage, changes: list[Change]) -> None:
+async def test_what_is_hostile_earns_nothing(shop: Task, image: TaskImage, changes: list[Change]) -> None:
     assert (await grade(shop, Patch(tuple(changes)), image)).reward == 0
 
 
-async def test_a_script_that_reports_nothing_is_told_from_a_0(shop: Task, image: BubblewrapImage) -> None:
+async def test_a_script_that_reports_nothing_is_told_from_a_0(shop: Task, image: TaskImage) -> None:
     kill = Change("calc/core.py", "file", b"import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n")
     verdict = await grade(shop, Patch((kill,)), image)
     assert (verdict.reward, verdict.ended) == (0, "no_report")

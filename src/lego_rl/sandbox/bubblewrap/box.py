@@ -23,7 +23,6 @@ from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
 from lego_rl.sandbox.loss import Loss
 from lego_rl.sandbox.mounts import Mount
-from lego_rl.sandbox.network import Relay
 from lego_rl.sandbox.outside_kill import increase, oom_kills, outside_kill
 from lego_rl.sandbox.report import REPORT_NAME, read_report
 from lego_rl.sandbox.sandbox import Phase
@@ -61,7 +60,6 @@ class BubblewrapSandbox(ControlledSandbox):
         self._process = running.process
         self._pidfd = running.pidfd
         self._closed = False
-        self._relay: Relay | None = None
         self._killed = False
         self._oom_kills = oom_kills()
         self._watchdog = Watchdog(run, limits, running.first, running.pidfd, watches_memory=not cgroups.groups)
@@ -102,10 +100,10 @@ class BubblewrapSandbox(ControlledSandbox):
         if isinstance(network, NamedHosts):
             try:
                 await _allow_low_ports(running.first)
-                box._relay = await Relay.open(box.listen, network, services or {})
             except BaseException:
                 await box.close()
                 raise
+        await box.relay(network, services or {})
         return box
 
     @property
@@ -146,8 +144,7 @@ class BubblewrapSandbox(ControlledSandbox):
         """
         if self._closed:
             return
-        if self._relay is not None:
-            await self._relay.close()
+        await self._hang_up()
         self._watchdog.cancel()
         self._channel.close()
         self._kill_first()

@@ -15,7 +15,7 @@ from lego_rl.sandbox.controlled import FIRST_PROGRAM, INSIDE
 from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount, check_beside, check_readable
-from lego_rl.sandbox.network import hosts_file
+from lego_rl.sandbox.network import write_hosts
 from lego_rl.sandbox.report import REPORT_FOLDER
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal_request import KERNEL_FOLDERS, Surroundings
@@ -92,8 +92,7 @@ def plan(
         layout.overlays.append(_overlay("root", layout, below, f"{run_name}/root-upper", f"{run_name}/root-work"))
         arguments += rootfs.folder_root(image.rootfs, f"{STAGE}/root", etc)
     if isinstance(network, NamedHosts):
-        run.hosts.write_text(hosts_file(network))
-        run.hosts.chmod(0o644)
+        write_hosts(run.hosts, network)
         arguments += ["--ro-bind", f"{STAGE}/{run_name}/{run.hosts.name}", "/etc/hosts"]
     arguments += rootfs.kernel_mounts()
     arguments += rootfs.scratch_mounts(limits)

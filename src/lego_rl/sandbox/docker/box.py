@@ -10,7 +10,7 @@ import http.client
 import logging
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import override
@@ -34,6 +34,7 @@ from lego_rl.sandbox.seal_request import Surroundings
 from lego_rl.sandbox.state import RunFolder
 from lego_rl.sandbox.user import HOME, SYSTEM_PATH, USER
 from lego_rl.sandbox.watchdog import Watchdog
+from lego_rl.tasks.network import NO_NETWORK, Network
 
 KILL_SECONDS = 10.0
 
@@ -60,9 +61,16 @@ class DockerSandbox(ControlledSandbox):
 
     @classmethod
     async def start(
-        cls, ground: Ground, phase: Phase, network: str, *, mounts: Sequence[Mount] = (), limits: Limits | None = None
+        cls,
+        ground: Ground,
+        phase: Phase,
+        network: Network = NO_NETWORK,
+        *,
+        mounts: Sequence[Mount] = (),
+        limits: Limits | None = None,
+        services: Mapping[str, str] | None = None,
     ) -> "DockerSandbox":
-        """Start a container, in no network or in one of the daemon's.
+        """Start a container, in no network of the daemon's or in one where tests may reach whatever the machine does.
 
         Raises:
             SandboxError: Some part of the isolation could not be established.
@@ -76,7 +84,9 @@ class DockerSandbox(ControlledSandbox):
         except BaseException:
             await in_thread(_discard, ground, run)
             raise
-        return cls(ground, limits, run, running, surroundings(ground, mounts))
+        box = cls(ground, limits, run, running, surroundings(ground, mounts))
+        await box.relay(network, services or {})
+        return box
 
     @property
     @override
@@ -112,6 +122,7 @@ class DockerSandbox(ControlledSandbox):
         """
         if self._killed or self._closed:
             return
+        await self._hang_up()
         self._watchdog.cancel()
         counted = self._counted()  # The groups are gone soon after the last process.
         self._channel.close()
@@ -132,10 +143,10 @@ class DockerSandbox(ControlledSandbox):
         self._check_killed()
         return OverlaySnapshot(self.run_folder.upper)
 
-    async def report(self) -> bytes:
+    async def report(self, name: str = REPORT_NAME) -> bytes:
         """See `Sandbox.report`."""
         self._check_killed()
-        return await asyncio.to_thread(read_report, self.run_folder.report / REPORT_NAME)
+        return await asyncio.to_thread(read_report, self.run_folder.report / name)
 
     def _check_killed(self) -> None:
         if not self._killed:

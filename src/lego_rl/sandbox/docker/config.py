@@ -19,16 +19,20 @@ from lego_rl.sandbox.controlled import FIRST_PROGRAM, INSIDE
 from lego_rl.sandbox.docker.ground import Ground
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount, check_beside, check_readable
+from lego_rl.sandbox.network import write_hosts
 from lego_rl.sandbox.report import REPORT_FOLDER
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal_request import KERNEL_FOLDERS, Surroundings
 from lego_rl.sandbox.state import RunFolder
 from lego_rl.sandbox.system import HIDDEN_IN_PROC, HOST_FOLDERS, READ_ONLY_IN_PROC, SCRATCH
+from lego_rl.tasks.network import NamedHosts, Network, PublicNetwork
 
 MOUNTS = Path("/proc/self/mountinfo")
 CONTROL_FOLDER = "/run/control"
-NO_NETWORK, BRIDGE = "none", "bridge"
+LOOPBACK_ONLY, BRIDGE = "none", "bridge"
 """Networks of every daemon: a loopback and nothing else; whatever the machine reaches."""
+ANY_PORT = {"net.ipv4.ip_unprivileged_port_start": "0"}
+"""Lets what listens for named hosts have the ports that those have; the switch is the container's own."""
 SOCKET, FILTER = "socket", "filter"
 OPEN_FILES = 65_536
 HIDDEN = ("/sys", "/proc/acpi", "/proc/scsi", "/proc/asound", *(f"/proc/{name}" for name in HIDDEN_IN_PROC))
@@ -44,7 +48,7 @@ def container(
     limits: Limits,
     run: RunFolder,
     *,
-    network: str,
+    network: Network,
     labels: Mapping[str, str],
 ) -> dict[str, Any]:
     """The body of the request.
@@ -55,14 +59,18 @@ def container(
         mounts: What else of the host is shown, read-only.
         limits: What it may use.
         run: What it writes on the host.
-        network: `NO_NETWORK` or `BRIDGE`.
+        network: What it may reach.
         labels: What it and its volume are found by.
 
     Raises:
         SandboxError: A mount would cover the work tree, or the run folder has a name that no overlay can have.
     """
     root, toolchain, uid = ground.root, ground.toolchain, ground.uid
-    names = root.offline if network == NO_NETWORK else root.online
+    is_public = isinstance(network, PublicNetwork)
+    names = list(root.online if is_public else root.offline)
+    if isinstance(network, NamedHosts):
+        write_hosts(run.hosts, network)
+        names.append(Mount(run.hosts, "/etc/hosts"))
     shown = [*_host_mounts(ground, mounts), *names, Mount(run.control, CONTROL_FOLDER)]
     for mount in shown:
         check_beside(mount, ground.workdir)
@@ -80,7 +88,8 @@ def container(
         "Healthcheck": {"Test": ["NONE"]},
         "Labels": dict(labels),
         "HostConfig": {
-            "NetworkMode": network,
+            "NetworkMode": BRIDGE if is_public else LOOPBACK_ONLY,
+            "Sysctls": ANY_PORT if isinstance(network, NamedHosts) else {},
             "ReadonlyRootfs": True,
             "CapDrop": ["ALL"],
             "SecurityOpt": ["no-new-privileges:true"],

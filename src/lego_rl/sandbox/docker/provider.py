@@ -1,12 +1,11 @@
 """Docker as a way to isolate: for tasks that come as images."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lego_rl.sandbox.docker.box import DockerSandbox
-from lego_rl.sandbox.docker.config import NO_NETWORK
 from lego_rl.sandbox.docker.engine import Engine
 from lego_rl.sandbox.docker.ground import Ground
 from lego_rl.sandbox.docker.image import HOST, prepare
@@ -19,10 +18,11 @@ from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.limits import LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.probe import WORKDIR, probe
-from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.sandbox import Phase, check_phase
 from lego_rl.sandbox.state import State, owner_uid
 from lego_rl.sandbox.toolchain import prepare_toolchain
 from lego_rl.tasks.history import History
+from lego_rl.tasks.network import NO_NETWORK, Network
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,11 @@ class DockerImage:
 
     Attributes:
         ground: What its containers start from.
+        services: Where hosts are that tasks name, if not where their names lead (`SandboxSettings.services`).
     """
 
     ground: Ground
+    services: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def pristine(self) -> Path:
@@ -50,9 +52,22 @@ class DockerImage:
         """See `Tree`."""
         return self.ground.history
 
-    async def start(self, phase: Phase, *, mounts: Sequence[Mount] = (), limits: Limits | None = None) -> DockerSandbox:
+    def check_network(self, network: Network) -> None:
+        """See `TaskImage.check_network`: there is no network that a container cannot be given."""
+
+    async def start(
+        self,
+        phase: Phase,
+        *,
+        mounts: Sequence[Mount] = (),
+        limits: Limits | None = None,
+        network: Network = NO_NETWORK,
+    ) -> DockerSandbox:
         """See `TaskImage.start`."""
-        return await DockerSandbox.start(self.ground, phase, NO_NETWORK, mounts=mounts, limits=limits)
+        check_phase(phase, network)
+        return await DockerSandbox.start(
+            self.ground, phase, network, mounts=mounts, limits=limits, services=self.services
+        )
 
 
 @dataclass(frozen=True)
@@ -63,11 +78,13 @@ class DockerProvider:
         state: Folder for caches and run folders.
         engine: The daemon, on this machine.
         base: Root file system of tasks whose Dockerfile needs no build (`image.HOST`, `image.TASK`, or an image).
+        services: See `SandboxSettings.services`.
     """
 
     state: State
     engine: Engine
     base: str = HOST
+    services: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
         """See `Provider.check`."""
@@ -86,7 +103,8 @@ class DockerProvider:
                 workdir=workdir,
                 docker_image=docker_image,
                 history=history or History(),
-            )
+            ),
+            self.services,
         )
 
     async def probe(self) -> LimitReport:

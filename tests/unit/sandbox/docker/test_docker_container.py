@@ -22,6 +22,7 @@ from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.toolchain import Toolchain, prepare_toolchain
+from lego_rl.tasks.network import NO_NETWORK
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +41,7 @@ def ground(tmp_path: Path, toolchain: Toolchain) -> Ground:
 
 def asked(ground: Ground, *mounts: Mount, limits: Limits | None = None) -> dict[str, Any]:
     run = ground.state.new_run()
-    body = container(ground, Phase.AGENT, mounts, limits or Limits(), run, network="none", labels={"a": "b"})
+    body = container(ground, Phase.AGENT, mounts, limits or Limits(), run, network=NO_NETWORK, labels={"a": "b"})
     return {**body, **body["HostConfig"]}
 
 
