@@ -87,7 +87,7 @@ class ControlledSandbox(ABC):
             timeout_sec: Seconds.
             sink: Is given output as it comes.
         """
-        return await self._run("exec", argv, env=env, cwd=cwd, stdin=stdin, timeout_sec=timeout_sec, sink=sink)
+        return await self._execute("exec", argv, env=env, cwd=cwd, stdin=stdin, timeout_sec=timeout_sec, sink=sink)
 
     async def run_last(
         self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_sec: float | None = None
@@ -96,9 +96,9 @@ class ControlledSandbox(ABC):
 
         When this returns, nothing of the sandbox's can write any more but its first process.
         """
-        return await self._run("last", argv, env=env, timeout_sec=timeout_sec)
+        return await self._execute("last", argv, env=env, timeout_sec=timeout_sec)
 
-    async def _run(
+    async def _execute(
         self,
         operation: Literal["exec", "last"],
         argv: Sequence[str],

@@ -10,6 +10,7 @@ import os
 import stat
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from lego_rl.sandbox.not_carried import (
@@ -77,7 +78,7 @@ class Comparison:
         """Compare a folder of the upper layer with the folder that it lies over, ``None`` where it is new."""
         _make_accessible(upper, os.R_OK | os.X_OK, 0o700)
         hidden = hidden or is_opaque(upper)
-        bare = not relative and is_repository(upper, None)
+        bare = not relative and is_repository(partial(_holds, upper))
         names = set()
         for entry in sorted(os.scandir(upper), key=lambda entry: entry.name):
             names.add(entry.name)
@@ -116,7 +117,7 @@ class Comparison:
             self.delete(lower, path)
             lower = None
         _make_accessible(upper, os.R_OK | os.X_OK, 0o700)
-        if (reason := folder_dropped_because(path, upper, lower)) is not None:
+        if (reason := folder_dropped_because(path, partial(_holds, upper), lower)) is not None:
             self.drop(path, reason)
         else:
             self.folder(upper, lower, path, hidden=hidden)
@@ -208,6 +209,10 @@ class Comparison:
 def join(folder: str, name: str) -> str:
     """A name in a folder of the tree; the tree's own folder has none."""
     return f"{folder}/{name}" if folder else name
+
+
+def _holds(folder: Path, name: str) -> bool:
+    return os.path.lexists(folder / name)
 
 
 def _is_nothing(path: Path | None) -> bool:

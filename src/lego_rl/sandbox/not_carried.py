@@ -7,6 +7,7 @@ directories under whatever name. Honest agents leave all of it behind without a 
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 GIT_DIRECTORY = "git directory"
@@ -58,31 +59,30 @@ def dropped_because(name: str) -> str | None:
     return next(by_suffix, PACKAGE_METADATA if name.startswith(_EDITABLE) else None)
 
 
-def folder_dropped_because(path: str, upper: Path, lower: Path | None) -> str | None:
+def folder_dropped_because(path: str, holds: Callable[[str], bool], lower: Path | None) -> str | None:
     """Why a folder is never carried over for what it holds, or ``None``.
 
     Args:
         path: In the work tree.
-        upper: What the sandbox wrote of it.
-        lower: What it lies over, ``None`` where it is new.
+        holds: Whether a name is in the folder as the sandbox left it.
+        lower: The pristine folder; ``None`` where it is new. What it holds counts, too: it says what the folder is.
     """
-    if _holds("pyvenv.cfg", upper, lower):
+
+    def either(name: str) -> bool:
+        return holds(name) or (lower is not None and os.path.lexists(lower / name))
+
+    if either("pyvenv.cfg"):
         return VIRTUAL_ENVIRONMENT
-    if is_repository(upper, lower):
+    if is_repository(either):
         return GIT_DIRECTORY
     return BUILD_OUTPUT if lower is None and _BUILD.fullmatch(path) else None
 
 
-def is_repository(upper: Path, lower: Path | None) -> bool:
+def is_repository(holds: Callable[[str], bool]) -> bool:
     """Whether git would take a folder for a git directory, whatever it is called."""
-    return all(_holds(name, upper, lower) for name in _REPOSITORY)
+    return all(map(holds, _REPOSITORY))
 
 
 def is_part_of_repository(name: str) -> bool:
     """Whether a path of the work tree's root is what makes a git directory of it."""
     return name in _REPOSITORY
-
-
-def _holds(name: str, upper: Path, lower: Path | None) -> bool:
-    """Whether a name is in either layer; what was deleted in the upper one counts: it says what the folder is."""
-    return os.path.lexists(upper / name) or (lower is not None and os.path.lexists(lower / name))

@@ -217,7 +217,7 @@ class Bridge:
     def measure(self) -> None:
         """Answer the requests whose bound is crossed."""
         for request, limit in list(self.bounds):
-            if keeper.size_of([keeper.TREE, os.path.dirname(keeper.REPORT)], limit) > limit:
+            if keeper.size_of([keeper.TREE, keeper.REPORTS], limit) > limit:
                 self.bounds.remove((request, limit))
                 request.end(0)
         self.measured = time.monotonic()

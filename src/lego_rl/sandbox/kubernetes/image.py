@@ -20,15 +20,17 @@ from lego_rl.sandbox.kubernetes import evidence, manifests, tree
 from lego_rl.sandbox.kubernetes.blocking import in_a_loop_of_its_own
 from lego_rl.sandbox.kubernetes.labels import new_name
 from lego_rl.sandbox.kubernetes.manifests import KEEPER, PodPlan
+from lego_rl.sandbox.kubernetes.manifests import Network as Reach
 from lego_rl.sandbox.kubernetes.pod import PodSandbox
 from lego_rl.sandbox.kubernetes.run import use
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 from lego_rl.sandbox.kubernetes.starting import create_pod, open_stream, wait_for
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount
-from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.sandbox import Phase, check_phase
 from lego_rl.sandbox.state import State
 from lego_rl.tasks.history import History
+from lego_rl.tasks.network import NO_NETWORK, NamedHosts, Network, PublicNetwork
 
 SHOWN_LIMITS = Limits(disk_mb=1)
 """Of the pod that shows an image's work tree: it has no work container, and writes nothing."""
@@ -82,9 +84,27 @@ class KubernetesImage:
         """See `Tree`."""
         return self.prepared.history
 
-    async def start(self, phase: Phase, *, mounts: Sequence[Mount] = (), limits: Limits | None = None) -> PodSandbox:
+    def check_network(self, network: Network) -> None:
+        """See `TaskImage.check_network`: policies of a cluster know addresses, not names."""
+        if isinstance(network, NamedHosts):
+            raise SandboxError(
+                "pods cannot be given named hosts",
+                'grade the task with sandbox.environment = "bubblewrap" or "docker", or declare a public network',
+            )
+
+    async def start(
+        self,
+        phase: Phase,
+        *,
+        mounts: Sequence[Mount] = (),
+        limits: Limits | None = None,
+        network: Network = NO_NETWORK,
+    ) -> PodSandbox:
         """See `TaskImage.start`."""
-        return await PodSandbox.start(self, phase, mounts=mounts, limits=limits)
+        check_phase(phase, network)
+        self.check_network(network)
+        reach: Reach = "open" if isinstance(network, PublicNetwork) else "none"
+        return await PodSandbox.start(self, phase, network=reach, mounts=mounts, limits=limits)
 
 
 def prepare(

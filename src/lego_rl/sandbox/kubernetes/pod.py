@@ -30,7 +30,8 @@ from lego_rl.sandbox.kubernetes.stream import PodStream
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.records import read_tree
-from lego_rl.sandbox.sandbox import Phase, Tree
+from lego_rl.sandbox.report import REPORT_NAME
+from lego_rl.sandbox.sandbox import LOOPBACK, Phase, Tree
 from lego_rl.sandbox.seal_request import KERNEL_FOLDERS, SealRequest, Surroundings
 from lego_rl.sandbox.transfer import TransferError, operate
 from lego_rl.sandbox.user import HOME, SYSTEM_PATH, USER
@@ -254,7 +255,7 @@ class PodSandbox(ControlledSandbox):
         return True
 
     @override
-    async def listen(self, port: int) -> socket.socket:
+    async def listen(self, port: int, address: str = LOOPBACK) -> socket.socket:
         """A non-blocking socket for the host to serve; in the pod, ``127.0.0.1:port`` is joined to it.
 
         Raises:
@@ -262,8 +263,10 @@ class PodSandbox(ControlledSandbox):
         """
         if self._listener is None:
             raise SandboxError("a grading sandbox has no gateway", "listen in an agent phase")
-        address = str(self._listener.getsockname()[1])
-        await operate(self._channel, ["relay", str(port), self._run.address, address])
+        if address != LOOPBACK:
+            raise SandboxError(f"a pod listens on {LOOPBACK} alone, not on {address}", "leave the address out")
+        own = str(self._listener.getsockname()[1])
+        await operate(self._channel, ["relay", str(port), self._run.address, own])
         return self._listener.dup()
 
     async def kill(self) -> None:
@@ -291,9 +294,9 @@ class PodSandbox(ControlledSandbox):
         """See `Sandbox.snapshot`."""
         return await tree.snapshot(await self._files(), f"{manifests.TOP}/tree", self.image.pristine)
 
-    async def report(self) -> bytes:
+    async def report(self, name: str = REPORT_NAME) -> bytes:
         """See `Sandbox.report`."""
-        return await operate(await self._files(), ["report", ""])
+        return await operate(await self._files(), ["report", name])
 
     async def close(self) -> None:
         """See `Sandbox.close`. Without its stream the work container ends, whatever the cluster answers."""

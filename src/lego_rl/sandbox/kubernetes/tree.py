@@ -18,8 +18,15 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox import diff as differ
 from lego_rl.sandbox import records
 from lego_rl.sandbox.channel import Channel
-from lego_rl.sandbox.diff import Comparison, dropped_because, is_folder, join
+from lego_rl.sandbox.diff import ALL_TOO_LARGE, FILE_TOO_LARGE, Comparison, is_folder, join
 from lego_rl.sandbox.kubernetes.delta import digests
+from lego_rl.sandbox.not_carried import (
+    GIT_DIRECTORY,
+    dropped_because,
+    folder_dropped_because,
+    is_part_of_repository,
+    is_repository,
+)
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.transfer import operate
 from lego_rl.sandbox.verdict import Change, Patch
@@ -85,7 +92,11 @@ class _TreeComparison(Comparison):
     def below(self, folder: str, lower: Path | None) -> None:
         """Compare what a folder holds with what it held; ``None`` where it is new."""
         names = self._children.get(folder, [])
+        bare = not folder and is_repository(names.__contains__)
         for name in names:
+            if bare and is_part_of_repository(name):
+                self.drop(name, GIT_DIRECTORY)
+                continue
             self._path(join(folder, name), name, lower / name if lower is not None else None)
         if lower is not None and is_folder(lower):
             for path in sorted(lower.iterdir()):
@@ -115,7 +126,10 @@ class _TreeComparison(Comparison):
         if lower is not None and not is_folder(lower):
             self.delete(lower, path)
             lower = None
-        self.below(path, lower)
+        if (reason := folder_dropped_because(path, self._children.get(path, []).__contains__, lower)) is not None:
+            self.drop(path, reason)
+        else:
+            self.below(path, lower)
 
     def _file(self, path: str, entry: Entry, lower: Path | None) -> None:
         executable = bool(entry.mode & stat.S_IXUSR)
@@ -123,12 +137,12 @@ class _TreeComparison(Comparison):
             return
         if entry.size > differ.MAX_FILE_BYTES:
             self.uncover(lower, path)
-            self.drop(path, f"larger than {differ.MAX_FILE_BYTES >> 20} MiB")
+            self.drop(path, FILE_TOO_LARGE)
         elif (content := self._snapshot.contents.get(path)) is not None:
             self.change(lower, Change(path, "file", content, executable))
         else:
             self.uncover(lower, path)
-            self.drop(path, self.no_room_for(entry.size) or (UNREADABLE if not entry.digest else "not fetched"))
+            self.drop(path, ALL_TOO_LARGE if entry.digest else UNREADABLE)
 
 
 async def listing(channel: Channel, folder: str, *inner: str) -> dict[str, Entry]:
@@ -177,7 +191,8 @@ async def snapshot(channel: Channel, folder: str, pristine: Path) -> TreeSnapsho
     known = digests(pristine)
     wanted: dict[str, int] = {}
     room = differ.MAX_PATCH_BYTES
-    for path, entry in sorted(entries.items()):
+    # As in every diff: first what the task's own files became, then the smallest new ones.
+    for path, entry in sorted(entries.items(), key=lambda item: (item[0] not in known, item[1].size, item[0])):
         kept = not any(dropped_because(part) for part in path.split("/"))
         if entry.kind == "file" and entry.digest and kept and entry.size <= min(room, differ.MAX_FILE_BYTES):
             if known.get(path) != (entry.digest, bool(entry.mode & stat.S_IXUSR)):
