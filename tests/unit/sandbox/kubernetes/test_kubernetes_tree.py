@@ -127,7 +127,7 @@ async def test_what_is_dropped_has_a_reason(channel: Any, tmp_path: Path, monkey
         ("link", "symlink"), ("m2", "file"), ("m3", "file"),
     ]  # fmt: skip
     assert patch.dropped == {
-        "huge": "larger than 0 MiB", "m1": "not readable", "__pycache__": "byte code", ".git": "git directory",
+        "huge": diff_module.FILE_TOO_LARGE, "m1": "not readable", "__pycache__": "byte code", ".git": "git directory",
         "deep/.git": "git directory", "package.egg-info": "package metadata",
     }  # fmt: skip
 
