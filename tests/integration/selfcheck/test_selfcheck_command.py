@@ -9,7 +9,7 @@ from lego_rl.cli import app
 from lego_rl.sandbox.state import State
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_everything_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     try:
