@@ -11,7 +11,7 @@ import pytest
 
 from git_tools import git, init
 from lego_rl.errors import LegoError, SandboxError, TaskError
-from lego_rl.sandbox.dockerfile import read_dockerfile
+from lego_rl.sandbox.dockerfile import NeedsBuildError, read_dockerfile
 from lego_rl.sandbox.git.layers import build_layers
 from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.image import prepare_image
@@ -25,6 +25,12 @@ from lego_rl.tasks.history import History
 def test_dockerfile_that_needs_a_build(tmp_path: Path, line: str) -> None:
     (tmp_path / "Dockerfile").write_text(f"FROM x\n# a comment\n{line}\n")
     with pytest.raises(SandboxError, match=rf"{line.split(maxsplit=1)[0]} .*(build|not supported|without)"):
+        read_dockerfile(tmp_path / "Dockerfile")
+
+
+def test_a_second_stage_needs_a_build(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM x AS a\nCOPY b c\nFROM y\nCOPY d e\n")
+    with pytest.raises(NeedsBuildError, match="more than one stage"):
         read_dockerfile(tmp_path / "Dockerfile")
 
 

@@ -3,11 +3,12 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lego_rl.sandbox.cgroups import Cgroups, Hierarchies
-from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.limits import Limits, Mechanism
 from lego_rl.sandbox.output import BoundedOutput
 
 MOUNTS = """\
@@ -44,6 +45,22 @@ def test_version_2_where_the_next_group_up_hands_its_controllers_on(tmp_path: Pa
     (own.parent / "lego-x" / "memory.events").write_text("low 0\noom 2\noom_kill 1\n")
     (own.parent / "lego-x" / "pids.events").write_text("max 4\n")
     assert (groups.hits().memory, groups.hits().processes) == (1, 4)
+
+
+@pytest.mark.parametrize(("version", "memory"), [("cgroup-v1", "memory.limit_in_bytes"), ("cgroup-v2", "memory.max")])
+def test_what_somebody_elses_groups_hold(tmp_path: Path, version: Mechanism, memory: str) -> None:
+    groups = Cgroups({"memory": tmp_path, "pids": tmp_path}, version)
+    (tmp_path / memory).write_text("1048576\n")
+    (tmp_path / "pids.max").write_text("9\n")
+    assert groups.held() == (1048576, 9)
+    (tmp_path / "pids.max").write_text("max\n")
+    with pytest.raises(OSError, match="a limit is 1048576 or max"):
+        groups.held()
+
+
+def test_the_groups_of_a_process_that_is_gone() -> None:
+    with pytest.raises(OSError, match="No such file"):
+        Cgroups.of(2**22 + 1)  # beyond the most that the kernel numbers
 
 
 def test_no_group_at_all_is_reported(tmp_path: Path) -> None:
