@@ -123,7 +123,7 @@ async def test_an_agent_has_the_history_of_its_base_commit_only(
     repo = tmp_path / "task" / "environment" / "repo"
     repo.mkdir(parents=True)
     for step in ("one", "two", "the fix"):
-        (repo / "file").write_text(step)
+        (repo / "file").write_text(f"{step}\n")
         git(repo, "init", "-q") if step == "one" else None
         git(repo, "add", "file")
         git(repo, "commit", "-qm", step)
