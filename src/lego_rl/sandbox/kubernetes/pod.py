@@ -100,6 +100,8 @@ class PodSandbox(ControlledSandbox):
         self._environment: dict[str, str] = {}
         self._killed = self._closed = self._disk_full = self._hung_up = False
         self._memory_kills = 0
+        self._last: Status | None = None
+        self._taken: tree.TreeSnapshot | None = None
         self._mounted: tuple[str, ...] = ()
         self._forbidden: tuple[tuple[str, int], ...] = ()
         self._resources = AsyncExitStack()
@@ -188,7 +190,7 @@ class PodSandbox(ControlledSandbox):
 
     def limit_hits(self) -> LimitHits:
         """Which of its own limits the sandbox ran into, by the cluster's evidence."""
-        pod = self._run.pods.get(self.name)
+        pod = self._status
         killed = int(pod is not None and evidence.out_of_memory(pod, WORK))
         evicted = pod is not None and evidence.lost(pod).loss is Loss.OWN_LIMIT
         return LimitHits(memory=max(self._memory_kills, killed), disk=self._disk_full or evicted)
@@ -197,16 +199,22 @@ class PodSandbox(ControlledSandbox):
         """How the sandbox was lost, where it no longer answers: by what the agent did, or by what the cluster did."""
         try:
             async with asyncio.timeout(LOST_SECONDS):
-                await self._run.pods.wait(self.name, _over)
+                if not self._killed:
+                    await self._run.pods.wait(self.name, _over)
         except TimeoutError:
             return evidence.Lost(Loss.NONE)
         except ClusterError as error:
             return evidence.Lost(Loss.NODE, error.problem)
-        pod = self._run.pods.get(self.name)
+        pod = self._status
         found = evidence.lost(pod)
         if found.loss is Loss.NONE and self._broke and pod is not None and not evidence.out_of_memory(pod, KEEPER):
             return evidence.Lost(Loss.NODE, f"the stream to the pod broke: {self._stream.ended}")
         return found
+
+    @property
+    def _status(self) -> Status | None:
+        """What the cluster says of the pod; of one that was killed, what it said then."""
+        return self._last if self._killed else self._run.pods.get(self.name)
 
     @property
     def _broke(self) -> bool:
@@ -288,11 +296,16 @@ class PodSandbox(ControlledSandbox):
                 f"the cluster does not say that the work container of {self.name} has ended",
                 f"kubectl describe pod {self.name}",
             ) from error
+        self._last = self._run.pods.get(self.name)
         self._killed = True
 
     async def snapshot(self) -> tree.TreeSnapshot:
-        """See `Sandbox.snapshot`."""
-        return await tree.snapshot(await self._files(), f"{manifests.TOP}/tree", self.image.pristine)
+        """See `Sandbox.snapshot`. What a patch can hold of it is taken at once, and what the pod has reserved is free
+        for the grading."""
+        if self._taken is None:
+            self._taken = await tree.snapshot(await self._files(), f"{manifests.TOP}/tree", self.image.pristine)
+            await self._run.api.discard(self._run.api.path("v1", "pods", self.name))
+        return self._taken
 
     async def report(self, name: str = REPORT_NAME) -> bytes:
         """See `Sandbox.report`."""
