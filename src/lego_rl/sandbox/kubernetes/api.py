@@ -165,7 +165,8 @@ class Api:
                     return wanted
                 if answer.status not in PASSING or attempt == ATTEMPTS:
                     raise refused(method, path, answer.status, str(wanted.get("message") or ""))
-                wait = max(pause, float(answer.headers.get("Retry-After", "0")))
+                asked = answer.headers.get("Retry-After", "")
+                wait = max(pause, float(asked)) if asked.isdecimal() else pause  # it may be a date, too
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 if attempt == ATTEMPTS:
                     raise unreachable(self.cluster.host, str(error) or type(error).__name__) from error

@@ -76,13 +76,14 @@ async def test_what_passes_is_asked_again(server: tuple[Server, TestServer], api
     script, _ = server
     script.script = [
         (429, {}, {"Retry-After": "0"}),
+        (429, {}, {"Retry-After": "Mon, 30 Nov 2026 12:00:00 GMT"}),
         (500, {}, {}),
         (0, {}, {}),
         (503, {}, {}),
         (200, {"kind": "Pod"}, {}),
     ]
     assert await api.get(api.path("v1", "pods", "one")) == {"kind": "Pod"}
-    assert script.asked == [("GET", f"{PODS}/one", None)] * 5
+    assert script.asked == [("GET", f"{PODS}/one", None)] * 6
     assert set(script.headers) == {"Bearer secret"}
 
 
