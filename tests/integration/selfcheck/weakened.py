@@ -26,7 +26,7 @@ from lego_rl.sandbox.git.layers import FileSystem, copy_as_it_is
 from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount
-from lego_rl.sandbox.ownership import Ownership
+from lego_rl.sandbox.ownership import Ownership, Split
 from lego_rl.sandbox.seccomp import ALLOW
 from lego_rl.sandbox.transfer import TransferError
 from lego_rl.sandbox.verdict import Change, Patch
@@ -86,11 +86,11 @@ def _for_any_session(patch: pytest.MonkeyPatch, _: Path) -> None:
 def _agents_files_win(patch: pytest.MonkeyPatch, _: Path) -> None:
     run = grading._apply_and_test
 
-    async def agents_first(box: Any, task: Any, workdir: str, changes: Sequence[Any], seconds: float) -> str:
+    async def agents_first(box: Any, how: Any, workdir: str, changes: Sequence[Any], seconds: float) -> Any:
         kept = {record.path: record for record in reversed(changes)}
-        return await run(box, task, workdir, list(reversed(kept.values())), seconds)
+        return await run(box, how, workdir, list(reversed(kept.values())), seconds)
 
-    patch.setattr(Ownership, "split", lambda _, patch: (patch.changes, ()))
+    patch.setattr(Ownership, "split", lambda _, patch: Split(patch.changes))
     patch.setattr(grading, "_apply_and_test", agents_first)
 
 
