@@ -24,15 +24,29 @@ def sandbox(environment: str, overrides: Sequence[str] = ()) -> None:
         ConfigError: There is no such environment, or no such key.
         SandboxError: Agents cannot be isolated; the message names the one command that mends it.
     """
-    raw = plain(overrides)
-    if other := raw.keys() - {"sandbox"}:
-        raise ConfigError(f"a sandbox is checked without [{other.pop()}]", "set keys of [sandbox] only")
-    chosen = {**raw.get("sandbox", {}), "environment": environment}
-    settings = validate(SandboxSettings, chosen, guide="docs/sandbox.md", section="sandbox")
-    report = asyncio.run(provider_of(settings).probe())
+    provider = provider_of(sandbox_settings(environment, overrides))
+    provider.reap()
+    report = asyncio.run(provider.probe())
     console = Screen()
     console.print("sandbox: one was started, sealed, used and removed here")
     console.print(f"limits: memory is held by {report.memory}, processes by {report.processes}")
+
+
+def sandbox_settings(environment: str, overrides: Sequence[str]) -> SandboxSettings:
+    """What a command without a recipe is told of sandboxes.
+
+    Args:
+        environment: A value of ``sandbox.environment``.
+        overrides: ``sandbox.key=value`` strings.
+
+    Raises:
+        ConfigError: There is no such environment, or no such key.
+    """
+    raw = plain(overrides)
+    if other := raw.keys() - {"sandbox"}:
+        raise ConfigError(f"a sandbox has nothing from [{other.pop()}]", "set keys of [sandbox] only")
+    chosen = {**raw.get("sandbox", {}), "environment": environment}
+    return validate(SandboxSettings, chosen, guide="docs/sandbox.md", section="sandbox")
 
 
 def recipe(path: Path, overrides: Sequence[str]) -> None:

@@ -88,8 +88,11 @@ class Runtime:
         return state_of(self.sandbox)
 
     def prepare(self) -> None:
-        """Remove what sandboxes whose owner was killed left behind."""
+        """Remove what sandboxes whose owner was killed left behind, and what trials of this run did."""
         provider_of(self.sandbox).reap()
+        if self.scratch is Scratch.DELETE:
+            for left in self.directory.scratch.iterdir():
+                shutil.rmtree(left, ignore_errors=True)
 
     async def run(self, spec: TrialSpec) -> TrialRecord:
         """Run one trial; see `run_trial`."""

@@ -127,6 +127,11 @@ class Hierarchies:
                         legacy.update(dict.fromkeys(key.split(","), _below(point, root, path)))
         return cls(unified, legacy)
 
+    def candidates(self, name: str) -> list[Path]:
+        """Every group that `Cgroups.create` may make under this name."""
+        parents = [*self.unified(), *(self.legacy[key] for key in ("memory", "pids") if key in self.legacy)]
+        return [parent / name for parent in dict.fromkeys(parents)]
+
     def unified(self) -> Iterator[Path]:
         """Groups of version 2 that may hold a new one: the owner's own, or the next one up; see `_make_v2`."""
         if self.own_unified is not None:

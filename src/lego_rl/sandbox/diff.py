@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from lego_rl.sandbox.deadline import Deadline
 from lego_rl.sandbox.not_carried import (
     GIT_DIRECTORY,
     dropped_because,
@@ -29,6 +30,8 @@ MAX_CHANGES = 20_000
 MAX_DROPPED = 1_000
 MAX_DEPTH = 100
 MAX_PATH_BYTES = 2_048
+DIFF_SECONDS = 300.0
+"""How long a diff may take: how many files there are to look at is the agent's to choose, within its disk limit."""
 
 FILE_TOO_LARGE = f"larger than {MAX_FILE_BYTES >> 20} MiB"
 TOO_MANY_CHANGES = f"more than {MAX_CHANGES} changes"
@@ -52,6 +55,9 @@ class OverlaySnapshot:
 
         Args:
             pristine: The overlay's lower layer.
+
+        Raises:
+            SandboxError: The agent left more than can be looked at in `DIFF_SECONDS`.
         """
         comparison = Comparison()
         comparison.folder(self.upper, pristine, "")
@@ -73,6 +79,9 @@ class Comparison:
     bytes_left: int = MAX_PATCH_BYTES
     new: list[tuple[int, str, Path]] = field(default_factory=list)
     """Size, path and place of files and links where the pristine tree has nothing."""
+    deadline: Deadline = field(
+        default_factory=lambda: Deadline(DIFF_SECONDS, "the diff of a work tree", "lower storage_mb of the task")
+    )
 
     def folder(self, upper: Path, lower: Path | None, relative: str, *, hidden: bool = False) -> None:
         """Compare a folder of the upper layer with the folder that it lies over, ``None`` where it is new."""
@@ -94,6 +103,7 @@ class Comparison:
 
     def entry(self, upper: Path, lower: Path | None, path: str, *, hidden: bool) -> None:
         """Compare one path of the upper layer with what it lies over."""
+        self.deadline.check()
         status = upper.lstat()
         if path.count("/") >= MAX_DEPTH or len(os.fsencode(path)) > MAX_PATH_BYTES:
             self.drop(path, "nested too deeply")

@@ -20,7 +20,7 @@ from harbor.models.task.config import NetworkMode, NetworkPolicy
 
 from lego_rl.errors import SandboxError
 from lego_rl.messages import Json
-from lego_rl.sandbox.environments import provider_of
+from lego_rl.sandbox.environments import provider_of, reap_once
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
 from lego_rl.sandbox.mounts import read_only
 from lego_rl.sandbox.records import Record, read_tree, write_tree
@@ -152,6 +152,7 @@ class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no
             raise
 
     def _prepare(self) -> TaskImage:
+        reap_once(self._settings)
         config = self.task_env_config
         return self._provider.prepare(
             self.environment_dir,

@@ -10,13 +10,13 @@ import os
 import posixpath
 import shutil
 import stat
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lego_rl.errors import SandboxError, TaskError
+from lego_rl.sandbox.deadline import Deadline
 from lego_rl.sandbox.dockerfile import NeedsBuildError, Recipe, read_dockerfile
 from lego_rl.sandbox.git.layers import FileSystem, build_layers
 from lego_rl.sandbox.git.manifest import HistorySeal
@@ -27,6 +27,8 @@ from lego_rl.tasks.history import History
 
 LAYOUT = "2"
 """Changes when the copy of an unchanged source would change."""
+COPY_SECONDS = 600.0
+"""How long the copy of a task's files may take."""
 TREE, AGENT, GRADING, SEAL = "tree", "agent", "grading", "history.json"
 """What a prepared folder holds: the pristine tree, the git directories of either phase, what the agent's are."""
 
@@ -171,7 +173,7 @@ def _prepared(
     # The trials of a group start at once, and a long history takes a while.
     with _BUILDING[int(key, 16) % len(_BUILDING)]:
         if not folder.is_dir():
-            _build(folder, sources, recipe.workdir, rootfs, history)
+            _build(folder, sources, recipe.workdir, rootfs, history, state)
     return folder
 
 
@@ -185,14 +187,21 @@ def fingerprint(paths: Iterable[Path], about: str = "") -> str:
     return digest.hexdigest()[:24]
 
 
-def _build(folder: Path, sources: list[tuple[Path, str]], workdir: str, rootfs: Path | None, history: History) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="build-") as scratch:
-        made = Path(scratch) / "made"
+def _build(
+    folder: Path,
+    sources: list[tuple[Path, str]],
+    workdir: str,
+    rootfs: Path | None,
+    history: History,
+    state: State,
+) -> None:
+    with state.building(folder.parent) as scratch:
+        made = scratch / "made"
         tree = made / TREE
         tree.mkdir(parents=True)
+        deadline = Deadline(COPY_SECONDS, f"copying {sources[0][0]}" if sources else "", "ship less with the task")
         for source, target in sources:
-            _copy(source, tree / target)
+            _copy(source, tree / target, deadline)
         parts = [Source(source, posixpath.normpath(posixpath.join(workdir, target))) for source, target in sources]
         seal = build_layers(FileSystem(tree, workdir, parts, rootfs), history, made / AGENT, made / GRADING)
         seal.write(made / SEAL)
@@ -206,12 +215,16 @@ def _build(folder: Path, sources: list[tuple[Path, str]], workdir: str, rootfs: 
                 raise
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy(source: Path, target: Path, deadline: Deadline) -> None:
     if target.name == ".git":
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
-        ignore = shutil.ignore_patterns(".git")
+
+        def ignore(_: str, names: list[str]) -> set[str]:
+            deadline.check()
+            return {".git"}.intersection(names)
+
         shutil.copytree(source, target, symlinks=True, ignore=ignore, dirs_exist_ok=True)
     else:
         shutil.copy2(source, target, follow_symlinks=False)

@@ -5,7 +5,6 @@ use, and leaves nothing behind.
 """
 
 import asyncio
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,9 +36,9 @@ async def probe(image_of: Callable[[Path], TaskImage], state: State) -> LimitRep
     """
     try:
         state.root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=state.root, prefix="probe-") as folder:
-            _fill(Path(folder))
-            return await _use(await asyncio.to_thread(image_of, Path(folder)), state)
+        with state.building(state.root, "probe-") as folder:
+            _fill(folder)
+            return await _use(await asyncio.to_thread(image_of, folder), state)
     except OSError as error:
         raise SandboxError(
             f"sandboxes cannot keep their files in {state.root}: {error}", "set sandbox.state to a folder of your own"

@@ -1,22 +1,26 @@
 """Where sandboxes keep what outlives a process: caches, and one folder for each running sandbox.
 
-Invariant: a run folder names its owner (process id and start time), so that whatever a killed owner left behind can be
-told from what is in use and removed by the next one. What cannot be removed is logged and left, never raised: a trial's
-result must not depend on it.
+Invariant: everything temporary carries its owner in its name (`lego_rl.owner`), from the moment it exists, so that
+whatever a killed owner left behind can be told from what is in use and removed by the next one. What cannot be removed
+is logged and left, never raised: a trial's result must not depend on it.
 """
 
 import logging
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from lego_rl.cache import cache_folder
+from lego_rl.owner import is_dead, is_of_another_boot, named_in, own_stamp, owned_folder
+from lego_rl.sandbox.lingering import end_users
 
 SANDBOX_UID = 1_900_000_001
 """What a sandbox is on the host when root starts it: an id in the range that no tool hands out
@@ -24,6 +28,11 @@ SANDBOX_UID = 1_900_000_001
 
 REMOVE_ATTEMPTS = 200
 REMOVE_PAUSE = 0.005
+LOCAL_FILE_SYSTEMS = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
+"""Those that one machine mounts at a time: an owner of another boot is dead there, for the machine was started anew."""
+
+_OCTAL = re.compile(r"\\([0-7]{3})")
+"""How ``mountinfo`` writes blanks, line ends and backslashes."""
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +70,11 @@ class State:
         return self.root / "toolchain"
 
     @property
+    def programs(self) -> Path:
+        """Byte code of the programs that build a sandbox and serve in it."""
+        return self.root / "programs"
+
+    @property
     def runs(self) -> Path:
         """One folder for each running sandbox."""
         return self.root / "runs"
@@ -70,10 +84,9 @@ class State:
         self.root.mkdir(parents=True, exist_ok=True)
         # What a sandbox leaves may be set-user-id: nobody else on the host may come near it.
         self.runs.mkdir(mode=0o700, exist_ok=True)
-        folder = RunFolder(self.runs / uuid.uuid4().hex[:16])
+        folder = RunFolder(self.runs / f"{own_stamp()}-{uuid.uuid4().hex[:8]}")
         folder.path.mkdir()
         folder.path.chmod(0o711)
-        folder.owner.write_text(own_stamp())
         for layer in (folder.upper, folder.work, folder.root_upper, folder.root_work):
             layer.mkdir()
             layer.chmod(0o755)
@@ -85,18 +98,40 @@ class State:
         folder.report.chmod(0o1777)
         return folder
 
+    def building(self, parent: Path, prefix: str = "build-") -> AbstractContextManager[Path]:
+        """A temporary folder in one of the caches, or beside them, which `reap_stale` finds if it is left behind."""
+        parent.mkdir(parents=True, exist_ok=True)
+        return owned_folder(parent, prefix)
+
     def reap_stale(self) -> list[str]:
-        """Remove what killed owners left: processes, control groups, folders.
+        """Remove what killed owners left: processes, control groups, folders of sandboxes, half-made caches.
+
+        Several processes may do so at once.
 
         Returns:
-            The names of the run folders that were removed.
+            The names of the folders that were removed.
         """
-        return [folder.path.name for folder in self.stale() if folder.remove()]
+        stale = self._stale()
+        end_users({path.name for path in stale})
+        return [path.name for path in stale if RunFolder(path).remove()]
 
     def stale(self) -> list["RunFolder"]:
         """The run folders of dead owners."""
-        folders = map(RunFolder, self.runs.iterdir() if self.runs.is_dir() else ())
-        return [folder for folder in folders if folder.is_stale()]
+        return [RunFolder(path) for path in self._stale() if path.parent == self.runs]
+
+    def _stale(self) -> list[Path]:
+        return [path for path in self._temporary() if self._is_stale(path)]
+
+    def _temporary(self) -> Iterator[Path]:
+        """Everything that carries an owner: below the root and in each of its folders, no deeper."""
+        for folder in (self.root, *_folders_in(self.root)):
+            yield from (path for path in _folders_in(folder) if named_in(path.name) is not None)
+
+    def _is_stale(self, path: Path) -> bool:
+        stamp = named_in(path.name)
+        if stamp is None:
+            return False
+        return is_dead(stamp) or (is_of_another_boot(stamp) and file_system(self.root) in LOCAL_FILE_SYSTEMS)
 
 
 @dataclass(frozen=True)
@@ -106,13 +141,8 @@ class RunFolder:
     path: Path
 
     @property
-    def owner(self) -> Path:
-        """Process id and start time of the owner."""
-        return self.path / "owner"
-
-    @property
     def cgroups(self) -> Path:
-        """The control groups in use, one path a line."""
+        """The control groups that the sandbox may have, one path a line: written before the first of them is made."""
         return self.path / "cgroups"
 
     @property
@@ -155,16 +185,6 @@ class RunFolder:
         """Where a test command writes its report."""
         return self.path / "report"
 
-    def is_stale(self) -> bool:
-        """Whether the owner is dead, as far as can be told: it may be new, or of another pid namespace.
-
-        What names no owner, such as a folder whose stamp was cut short or a stray file, is nobody's to remove.
-        """
-        try:
-            return is_dead(self.owner.read_text())
-        except (OSError, ValueError):
-            return False
-
     def remove(self) -> bool:
         """Kill what is left in the control groups and remove them and the folder.
 
@@ -206,6 +226,8 @@ def remove_cgroup(path: Path) -> None:
     """
     with suppress(FileNotFoundError):
         for attempt in range(REMOVE_ATTEMPTS):
+            if (at_once := path / "cgroup.kill").exists():  # version 2, since Linux 5.14: nothing forks past it
+                at_once.write_text("1")
             for pid in (path / "cgroup.procs").read_text().split():
                 with suppress(ProcessLookupError):
                     os.kill(int(pid), signal.SIGKILL)
@@ -236,39 +258,32 @@ def remove_tree(path: Path) -> None:
     """
     try:
         shutil.rmtree(path)
-    except FileNotFoundError:
-        return
     except (OSError, RecursionError):
+        if not os.path.lexists(path):
+            return
         # Folders without permissions, or nested beyond what a path can name: the system's tools walk by descriptor.
         subprocess.run(["chmod", "-R", "u+rwX", "--", path], check=False, capture_output=True)
         done = subprocess.run(["rm", "-rf", "--", path], check=False, capture_output=True, text=True, errors="replace")
-        if done.returncode != 0:
+        if done.returncode != 0 and os.path.lexists(path):  # else another process removed it as well, and was faster
             raise OSError(done.stderr.strip().partition("\n")[0]) from None
 
 
-def own_stamp() -> str:
-    """What tells this process from every other: ``PID STARTTIME NAMESPACE``."""
-    return _stamp(os.getpid())
+def file_system(path: Path) -> str:
+    """The kind of file system that an existing path is on, as proc(5) names it in ``mountinfo``."""
+    place, best, kind = str(path.resolve()), -1, ""
+    for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
+        left, _, right = line.partition(" - ")
+        point = _OCTAL.sub(lambda found: chr(int(found[1], 8)), left.split()[4])
+        # Of two mounts at one place the later covers the earlier.
+        if len(point) >= best and f"{place}/".startswith(f"{point.rstrip('/')}/"):
+            best, kind = len(point), right.split()[0]
+    return kind
 
 
-def is_dead(stamp: str) -> bool:
-    """Whether the process of a stamp is dead for certain: not where the stamp is none, or of another pid namespace."""
+def _folders_in(folder: Path) -> list[Path]:
+    """The real folders in a folder that may be gone, or be none."""
     try:
-        pid, started, namespace = stamp.split()
-        owner = int(pid), int(started)
-    except ValueError:
-        return False
-    return min(owner) > 0 and namespace == _pid_namespace() and _stamp(owner[0]) != stamp
-
-
-def _stamp(pid: int) -> str:
-    """The stamp of a process, or nothing where there is no such process (proc(5): field 22 of stat)."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")  # A process may name itself in any bytes.
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-    return f"{pid} {text.rpartition(')')[2].split()[19]} {_pid_namespace()}"
-
-
-def _pid_namespace() -> str:
-    return str(Path("/proc/self/ns/pid").readlink())
+        with os.scandir(folder) as entries:
+            return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []

@@ -4,7 +4,6 @@ Invariant: names of users and hosts are generated, so that no sandbox learns tho
 """
 
 import shutil
-import tempfile
 from pathlib import Path
 
 from lego_rl.sandbox.state import State
@@ -43,9 +42,8 @@ def generated_etc(state: State, uid: int = UID) -> Path:
     folder = state.root / f"etc-{uid}"
     if folder.is_dir():
         return folder
-    state.root.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=state.root, prefix="build-") as scratch:
-        made = Path(scratch) / "etc"
+    with state.building(state.root) as scratch:
+        made = scratch / "etc"
         for name in MOUNT_POINTS:
             (made / name).mkdir(parents=True)
         for name, content in ETC.items():

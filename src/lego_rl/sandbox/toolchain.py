@@ -15,7 +15,6 @@ import shutil
 import site
 import sys
 import sysconfig
-import tempfile
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -98,14 +97,15 @@ def prepare_toolchain(state: State, *, below_folder_root: bool = False) -> Toolc
     key = hashlib.sha256(identity.encode()).hexdigest()[:16]
     folder = state.toolchains / key
     if not folder.is_dir():
-        _build(folder, toolchain, distributions)
+        _build(folder, toolchain, distributions, state)
     return Toolchain(prefix, toolchain.inside, folder)
 
 
-def _build(folder: Path, toolchain: Toolchain, distributions: tuple[importlib.metadata.Distribution, ...]) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="build-") as scratch:
-        made = Path(scratch) / "toolchain"
+def _build(
+    folder: Path, toolchain: Toolchain, distributions: tuple[importlib.metadata.Distribution, ...], state: State
+) -> None:
+    with state.building(folder.parent) as scratch:
+        made = scratch / "toolchain"
         (made / "bin").mkdir(parents=True)
         (made / "site").mkdir()
         for distribution in distributions:

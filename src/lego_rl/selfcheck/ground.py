@@ -7,7 +7,6 @@ a policy; only the engine says one fixed sentence.
 import asyncio
 import os
 import stat
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -119,10 +118,8 @@ async def prepared(settings: SandboxSettings) -> AsyncIterator[Ground]:
     Raises:
         SandboxError: This machine cannot isolate an agent, or lacks what the self-check needs.
     """
-    root = state_of(settings).root
-    root.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=root, prefix="selfcheck-") as scratch:
-        folder = Path(scratch)
+    state = state_of(settings)
+    with state.building(state.root, "selfcheck-") as folder:
         small = {"state": folder / "state", "processes": PROCESSES, "scratch_mb": SCRATCH_MB}
         own = settings.model_copy(update=small)
         kept = Secrets()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lego_rl.errors import TaskError
+from lego_rl.owner import owned_folder
 from lego_rl.tasks.bugtask import BugTask
 from lego_rl.tasks.generate import families_of, generate
 from lego_rl.tasks.names import Split
@@ -121,8 +122,8 @@ def build_pool(out: Path, seed: int = POOL_SEED, sizes: dict[Split, int] | None 
         if out.exists() and any(out.iterdir()):
             raise TaskError(f"{out} is not empty", "name a new folder, or remove this one first")
         out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as scratch:
-            pool = Path(scratch) / "pool"
+        with owned_folder(out.parent, f".{out.name}-") as scratch:
+            pool = scratch / "pool"
             names = [write_task(task, pool).name for task in pool_tasks(seed, sizes)]
             pool.rename(out)
     except OSError as error:

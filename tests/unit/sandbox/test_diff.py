@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lego_rl.errors import SandboxError
 from lego_rl.sandbox import diff as diff_module
 from lego_rl.sandbox.diff import OverlaySnapshot
 from lego_rl.sandbox.verdict import Change, Patch
@@ -268,3 +269,14 @@ def test_unreadable_modes_do_not_hide_a_change(layers: tuple[Path, Path], mode: 
     (upper / "d" / "secret.py").chmod(0)
     (upper / "d").chmod(mode)
     assert [change.path for change in OverlaySnapshot(upper).diff(pristine).changes] == ["d/secret.py"]
+
+
+def test_more_than_can_be_looked_at_in_time_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for layer in ("upper", "pristine"):
+        (tmp_path / layer).mkdir()
+    (tmp_path / "upper" / "new").touch()
+    snapshot = OverlaySnapshot(tmp_path / "upper")
+    assert [change.path for change in snapshot.diff(tmp_path / "pristine").changes] == ["new"]
+    monkeypatch.setattr(diff_module, "DIFF_SECONDS", 0.0)
+    with pytest.raises(SandboxError, match="the diff of a work tree did not end within 0 s"):
+        snapshot.diff(tmp_path / "pristine")

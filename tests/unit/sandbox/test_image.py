@@ -11,6 +11,7 @@ import pytest
 
 from git_tools import git, init
 from lego_rl.errors import LegoError, SandboxError, TaskError
+from lego_rl.sandbox import image as image_module
 from lego_rl.sandbox.dockerfile import NeedsBuildError, read_dockerfile
 from lego_rl.sandbox.git.layers import build_layers
 from lego_rl.sandbox.git.manifest import HistorySeal
@@ -164,3 +165,15 @@ def test_a_git_directory_that_is_copied_by_itself(environment: Path, tmp_path: P
     layer = image.git_of_work_tree(Phase.AGENT)
     assert layer is not None
     assert git(layer / ".git", "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+
+
+def test_what_cannot_be_copied_in_time_leaves_nothing(
+    environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = State(tmp_path / "state")
+    monkeypatch.setattr(image_module, "COPY_SECONDS", 0.0)
+    with pytest.raises(SandboxError, match=r"copying .* did not end within 0 s"):
+        prepare_image(environment, state, workdir="/app")
+    assert list(state.pristine.iterdir()) == []
+    monkeypatch.undo()
+    assert prepare_image(environment, state, workdir="/app").pristine.is_dir()

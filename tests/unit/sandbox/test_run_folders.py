@@ -1,21 +1,38 @@
-"""Run folders of dead owners are removed; one that cannot be removed stops neither its owner nor the others."""
+"""What dead owners left is removed and nothing else; what cannot be removed stops neither its owner nor the others."""
 
 import shutil
 import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from lego_rl.sandbox.state import RunFolder, State
+from lego_rl.owner import own_stamp
+from lego_rl.sandbox import state as module
+from lego_rl.sandbox.state import RunFolder, State, file_system
+
+ELSEWHERE = "0123456789ab"
+
+
+def of_dead_owner(path: Path) -> Path:
+    """Rename what this process made so that it names an owner that is gone: no process of this id started then."""
+    pid, started, *rest = own_stamp().split(".")
+    dead = ".".join([pid, str(int(started) + 1), *rest])
+    return path.rename(path.with_name(path.name.replace(own_stamp(), dead)))
+
+
+def of_another_boot(path: Path) -> Path:
+    boot = own_stamp().rpartition(".")[2]
+    return path.rename(path.with_name(path.name.replace(boot, ELSEWHERE)))
 
 
 def dead_run(state: State) -> RunFolder:
-    """A run folder whose owner is gone: no process of this id has that start time."""
-    folder = state.new_run()
-    pid, started, namespace = folder.owner.read_text().split()
-    folder.owner.write_text(f"{pid} {int(started) + 1} {namespace}")
-    return folder
+    return RunFolder(of_dead_owner(state.new_run().path))
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
 
 
 def test_one_that_cannot_be_removed_does_not_keep_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -28,48 +45,71 @@ def test_one_that_cannot_be_removed_does_not_keep_the_others(tmp_path: Path, cap
     stuck.cgroups.write_text(str(busy))
     assert set(state.reap_stale()) == {other.path.name for other in others}
     assert str(stuck.path) in caplog.text
-    assert {path.name for path in state.runs.iterdir()} == {living.path.name, stuck.path.name}
+    assert names(state.runs) == {living.path.name, stuck.path.name}
     shutil.rmtree(busy)
     assert state.reap_stale() == [stuck.path.name]
 
 
-@pytest.mark.parametrize("keep", range(0, 40, 3))
-def test_a_stamp_that_was_cut_short_names_no_dead_owner(tmp_path: Path, keep: int) -> None:
+def test_half_made_caches_go_with_their_owner(tmp_path: Path) -> None:
     state = State(tmp_path / "state")
-    folder = state.new_run()
-    folder.owner.write_text(folder.owner.read_text()[:keep])
-    assert state.reap_stale() == []
+    places = [state.root, state.pristine, state.toolchains, state.programs, state.root / "pools"]
+    with ExitStack() as stack:
+        ours = {stack.enter_context(state.building(place)) for place in places}
+        left = set()
+        for place in places:
+            half_made = stack.enter_context(state.building(place))
+            (half_made / "half").mkdir()
+            left.add(of_dead_owner(half_made).name)
+        assert set(state.reap_stale()) == left
+        assert all(path.is_dir() for path in ours)
 
 
-@pytest.mark.parametrize("stamp", [b"", b"\xff\xfe 1 2", b"a b c", b"-1 5 pid:[1]", b"1 2", b"1 2 3 4"])
-def test_what_is_no_stamp_and_what_is_no_folder_stay(tmp_path: Path, stamp: bytes) -> None:
+def test_what_names_no_owner_stays(tmp_path: Path) -> None:
     state = State(tmp_path / "state")
-    odd, dead = state.new_run(), dead_run(state)
-    odd.owner.write_bytes(stamp)
+    dead = dead_run(state)
     (state.runs / "stray").write_text("a note")
     (state.runs / "link").symlink_to("nowhere")
+    (state.runs / "folder").mkdir()
+    (state.runs / dead.path.name[:-12]).mkdir()
+    (state.runs / f"{dead.path.name}.txt").mkdir()
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (state.runs / f"{dead.path.name}x").symlink_to(linked)
+    (state.pristine / "tree" / dead.path.name).mkdir(parents=True)  # a task's own, however it is called
+    before = names(state.runs)
     assert state.reap_stale() == [dead.path.name]
-    assert {path.name for path in state.runs.iterdir()} == {odd.path.name, "stray", "link"}
+    assert names(state.runs) == before - {dead.path.name}
+    assert (state.pristine / "tree" / dead.path.name).is_dir()
+    assert linked.is_dir()
 
 
-NAMED = """
-import ctypes, time
-ctypes.CDLL(None).prctl(15, b"\\xff\\xfe", 0, 0, 0)
-print("named", flush=True)
-time.sleep(60)
-"""
-
-
-def test_an_owner_id_that_is_used_again_by_a_process_whose_name_is_no_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["ext4", "nfs4"])
+def test_an_owner_of_another_boot_is_dead_where_no_other_machine_can_be(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = State(tmp_path / "state")
-    folder = dead_run(state)
-    with subprocess.Popen([sys.executable, "-I", "-S", "-c", NAMED], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        _, started, namespace = folder.owner.read_text().split()
-        folder.owner.write_text(f"{process.pid} {started} {namespace}")
-        assert state.reap_stale() == [folder.path.name]
-        process.kill()
+    folder = of_another_boot(state.new_run().path)
+    monkeypatch.setattr(module, "file_system", lambda path: kind)
+    assert state.reap_stale() == ([folder.name] if kind == "ext4" else [])
+
+
+def test_the_kind_of_a_file_system_is_that_of_its_mount() -> None:
+    assert file_system(Path("/proc/self")) == "proc"
+    assert file_system(Path("/dev/null")) in {"devtmpfs", "tmpfs"}
+    assert file_system(Path("/")) not in {"", "proc"}
+
+
+def test_two_that_begin_at_once_remove_the_same_leftovers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    state = State(tmp_path / "state")
+    for _ in range(20):
+        folder = dead_run(state)
+        for number in range(30):
+            (folder.upper / f"folder{number}").mkdir()
+            (folder.upper / f"folder{number}" / "file").touch()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: State(tmp_path / "state").reap_stale(), range(4)))
+    assert list(state.runs.iterdir()) == []
+    assert caplog.text == ""
 
 
 def test_a_list_of_groups_that_was_cut_short_costs_no_process_of_another_group(tmp_path: Path) -> None:

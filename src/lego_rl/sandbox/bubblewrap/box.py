@@ -5,10 +5,12 @@ nothing in it is alive after `kill` returned or after the process that owns it i
 """
 
 import asyncio
+import logging
 import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import override
@@ -16,7 +18,7 @@ from typing import override
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.bubblewrap.launch import Running, launch
 from lego_rl.sandbox.bubblewrap.layout import plan
-from lego_rl.sandbox.cgroups import Cgroups
+from lego_rl.sandbox.cgroups import Cgroups, Hierarchies
 from lego_rl.sandbox.controlled import ControlledSandbox
 from lego_rl.sandbox.diff import OverlaySnapshot
 from lego_rl.sandbox.image import Image
@@ -35,7 +37,13 @@ from lego_rl.tasks.network import NO_NETWORK, NamedHosts, Network
 
 KILL_SECONDS = 10.0
 LOW_PORTS = Path(__file__).with_name("low_ports.py")
+REMOVE_SECONDS = 60.0
+"""How long a trial waits until what its sandbox wrote is gone; it may be very many files, and goes on being removed."""
+REMOVERS = ThreadPoolExecutor(2, "remove")
+"""Threads that remove files: however many a sandbox left, nothing else waits for a free thread."""
 STUCK = "look for processes stuck in the kernel (state D in ps)"
+
+_log = logging.getLogger(__name__)
 
 
 class BubblewrapSandbox(ControlledSandbox):
@@ -90,11 +98,14 @@ class BubblewrapSandbox(ControlledSandbox):
         cgroups = Cgroups()
         try:
             layout = plan(image, toolchain, phase, mounts, limits, run, state, network)
-            cgroups = Cgroups.create(run.cgroup_name, limits)
-            run.cgroups.write_text("\n".join(map(str, cgroups.paths)))
+            hierarchies = Hierarchies.of_this_process()
+            # Before the first is made: whoever is killed in between leaves a list for the next one.
+            run.cgroups.write_text("\n".join(map(str, hierarchies.candidates(run.cgroup_name))))
+            cgroups = Cgroups.create(run.cgroup_name, limits, hierarchies)
             running = await launch(layout, toolchain, limits, cgroups)
         except BaseException:
-            await asyncio.to_thread(_discard, run, cgroups)
+            await asyncio.to_thread(_discard, cgroups)
+            await _in_time(run)
             raise
         box = cls(image, limits, run, toolchain, cgroups, running, layout.surroundings)
         if isinstance(network, NamedHosts):
@@ -183,8 +194,7 @@ class BubblewrapSandbox(ControlledSandbox):
         finally:
             self._closed = True
             os.close(self._pidfd)
-            # A sandbox may leave very many files; whoever shares the event loop must not wait for them.
-            await asyncio.to_thread(self.run_folder.remove)
+            await _in_time(self.run_folder)
 
     @override
     async def _loss(self) -> Loss | None:
@@ -221,8 +231,17 @@ async def _allow_low_ports(first: int) -> None:
         )
 
 
-def _discard(run: RunFolder, cgroups: Cgroups) -> None:
-    """Remove what a sandbox that never came to be has left; the folder may not know the groups yet."""
+def _discard(cgroups: Cgroups) -> None:
+    """Remove the groups of a sandbox that never came to be; its folder may not know them yet."""
     with suppress(OSError):  # The folder tries again, and logs.
         cgroups.remove()
-    run.remove()
+
+
+async def _in_time(run: RunFolder) -> None:
+    """Remove a sandbox's folder, or leave it to its thread after a while; a process that ends leaves the rest."""
+    removal = asyncio.get_running_loop().run_in_executor(REMOVERS, run.remove)
+    done, _ = await asyncio.wait({removal}, timeout=REMOVE_SECONDS)
+    if done:
+        removal.result()
+    else:
+        _log.warning("the sandbox folder %s holds so much that it is still being removed", run.path)

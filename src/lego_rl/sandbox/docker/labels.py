@@ -7,8 +7,9 @@ of anybody else, of another state folder or of an owner that lives or cannot be 
 import logging
 from collections.abc import Callable, Mapping
 
+from lego_rl.owner import is_dead, own_stamp
 from lego_rl.sandbox.docker.engine import DaemonError, Engine
-from lego_rl.sandbox.state import RunFolder, State, is_dead, own_stamp
+from lego_rl.sandbox.state import RunFolder, State
 
 STATE, OWNER, SANDBOX = "lego-rl.state", "lego-rl.owner", "lego-rl.sandbox"
 

@@ -8,7 +8,6 @@ import hashlib
 import http.client
 import shutil
 import tarfile
-import tempfile
 import uuid
 from pathlib import Path
 from typing import IO
@@ -33,9 +32,8 @@ def tree_of(engine: Engine, root: Root, workdir: str, state: State) -> Path | No
         return None
     folder = state.root / "image-trees" / hashlib.sha256(f"{root.image} {workdir}".encode()).hexdigest()[:24]
     if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="build-") as scratch:
-            made = Path(scratch) / "tree"
+        with state.building(folder.parent) as scratch:
+            made = scratch / "tree"
             made.mkdir()
             _take_out(engine, root.image, workdir, made)
             try:

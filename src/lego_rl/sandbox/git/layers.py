@@ -148,7 +148,7 @@ class _Builder:
         if self.history.grading == "full" and self.files.in_work_tree(place.inside):
             copy_as_it_is(place.entry, self._at(self.grading, place.inside))
         work_tree = None if place.bare else self.files.host(place.work_tree)
-        with damage_of(place.entry), _opened(Shipped(place, self.files.sources)) as (shipped, store):
+        with damage_of(place.entry), _opened(Shipped(place, self.files.sources), self.agent.parent) as (shipped, store):
             base = self._base(place, shipped, store)
             reach = None if base is None else reach_of(store, base, shipped.shallow())
             if reach is not None and not place.bare:
@@ -182,7 +182,7 @@ class _Builder:
     def _make(self, inside: str) -> None:
         """A repository for a work tree that has none, of one commit that has everything."""
         tree, target = self.files.pristine, self._replacing(self.agent, inside)
-        with _scratch() as scratch, closing(DiskObjectStore.init(scratch / "objects")) as store:
+        with _scratch(self.agent.parent) as scratch, closing(DiskObjectStore.init(scratch / "objects")) as store:
             reach = commit_everything(store, tree)
             write_repository(target, store, reach, work_tree=tree)
         self.repositories.append(_described(inside, target, reach))
@@ -244,14 +244,14 @@ class _Builder:
 
 
 @contextmanager
-def _scratch() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="lego-objects-") as folder:
+def _scratch(beside: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="objects-", dir=beside) as folder:
         yield Path(folder)
 
 
 @contextmanager
-def _opened(shipped: Shipped) -> Iterator[tuple[Shipped, DiskObjectStore]]:
-    with _scratch() as scratch, shipped.objects(scratch) as store:
+def _opened(shipped: Shipped, beside: Path) -> Iterator[tuple[Shipped, DiskObjectStore]]:
+    with _scratch(beside) as scratch, shipped.objects(scratch) as store:
         yield shipped, store
 
 

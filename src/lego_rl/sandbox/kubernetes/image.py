@@ -164,7 +164,7 @@ async def _look(settings: KubernetesSettings, state: State, reference: str, work
             stream = await open_stream(run, name)
             stack.push_async_callback(stream.close)
             with tree.new_folder(folder.parent) as scratch:
-                made = Path(scratch) / "tree"
+                made = scratch / "tree"
                 made.mkdir()
                 await tree.take_out(stream.channel, workdir, made)
                 _keep(made, folder)

@@ -9,10 +9,10 @@ import logging
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from lego_rl.owner import is_dead, own_stamp
 from lego_rl.sandbox.kubernetes.api import Api, Manifest
 from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.kubernetes.labels import LEGO, MANAGED_BY, OWNER, Identity, selector
-from lego_rl.sandbox.state import is_dead, own_stamp
 
 GROUP = "coordination.k8s.io/v1"
 LEASE_SECONDS = 120

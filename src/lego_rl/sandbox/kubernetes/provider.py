@@ -1,7 +1,6 @@
 """Kubernetes as a way to isolate: for runs that need more machines than one."""
 
 import asyncio
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,13 +54,12 @@ class KubernetesProvider:
     async def probe(self) -> LimitReport:
         """See `Provider.probe`."""
         await check_access(self.settings)
-        self.state.root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self.state.root, prefix="probe-") as folder:
-            return await _use(await asyncio.to_thread(self._small_task, Path(folder)))
+        with self.state.building(self.state.root, "probe-") as folder:
+            return await _use(await asyncio.to_thread(self._small_task, folder))
 
     def reap(self) -> list[str]:
         """See `Provider.reap`."""
-        return in_a_loop_of_its_own(self._reap())
+        return [*in_a_loop_of_its_own(self._reap()), *self.state.reap_stale()]
 
     def _small_task(self, folder: Path) -> KubernetesImage:
         repository = folder / "environment" / "repo"

@@ -8,13 +8,14 @@ import hashlib
 import os
 import stat
 import struct
-import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from lego_rl.errors import SandboxError
+from lego_rl.owner import owned_folder
 from lego_rl.sandbox import diff as differ
 from lego_rl.sandbox import records
 from lego_rl.sandbox.channel import Channel
@@ -104,6 +105,7 @@ class _TreeComparison(Comparison):
                     self.delete(path, join(folder, path.name))
 
     def _path(self, path: str, name: str, lower: Path | None) -> None:
+        self.deadline.check()
         entry = self._snapshot.entries[path]
         if path.count("/") >= differ.MAX_DEPTH or len(os.fsencode(path)) > differ.MAX_PATH_BYTES:
             self.drop(path, "nested too deeply")
@@ -232,10 +234,10 @@ async def take_out(channel: Channel, folder: str, target: Path) -> None:
             place.chmod(0o755 if entries[path].mode & stat.S_IXUSR else 0o644)
 
 
-def new_folder(parent: Path) -> "tempfile.TemporaryDirectory[str]":
+def new_folder(parent: Path) -> AbstractContextManager[Path]:
     """A folder to make something in, beside where it will be."""
     parent.mkdir(parents=True, exist_ok=True)
-    return tempfile.TemporaryDirectory(dir=parent, prefix="build-")
+    return owned_folder(parent, "build-")
 
 
 def _entry(record: Record) -> Entry:
