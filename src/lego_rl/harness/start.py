@@ -13,6 +13,9 @@ from lego_rl.sandbox.user import HOME
 PORT = 8100
 """Where the gateway listens inside every sandbox; each has a network namespace of its own."""
 
+GRACE_SECONDS = 2.0
+"""Between SIGTERM and SIGKILL: what a harness has in memory and the work tree lacks counts, too."""
+
 BUNDLE_MOUNT = "/opt/harness"
 """Where the harness's bundle is mounted."""
 
@@ -56,5 +59,7 @@ async def place(
 
 
 async def start(launch: Launch, sandbox: Sandbox, *, timeout_sec: float) -> Completed:
-    """Run what `place` made ready to its end; when the time is up, everything in the sandbox is killed."""
-    return await sandbox.exec(list(launch.argv), env=launch.env, stdin=launch.stdin, timeout_sec=timeout_sec)
+    """Run what `place` made ready to its end; when the time is up, everything in the sandbox is ended, then killed."""
+    return await sandbox.exec(
+        list(launch.argv), env=launch.env, stdin=launch.stdin, timeout_sec=timeout_sec, grace_sec=GRACE_SECONDS
+    )

@@ -26,10 +26,10 @@ from lego_rl.sandbox.transfer import operate
 from lego_rl.tasks.network import NamedHosts, Network
 
 INSIDE = Path(__file__).with_name("inside.py")
-FIRST_PROGRAM = "/run/sandbox/init.py"
-"""Where `INSIDE` is shown inside."""
+FIRST_PROGRAM = "/run/sandbox/init.pyc"
+"""Where `INSIDE`, compiled, is shown inside."""
 ANSWER_SECONDS = 10.0
-"""How long the first process may take to kill the others."""
+"""How long the first process may take to do what takes it a moment: to listen, to kill the others."""
 DRAIN_SECONDS = 0.25
 """How long output is still read after a command has ended: a process that it left behind may hold the pipe open."""
 
@@ -73,6 +73,7 @@ class ControlledSandbox(ABC):
         cwd: str | None = None,
         stdin: str = "",
         timeout_sec: float | None = None,
+        grace_sec: float = 0.0,
         sink: OutputSink | None = None,
     ) -> Completed:
         """Run a program and wait for it.
@@ -85,9 +86,12 @@ class ControlledSandbox(ABC):
             cwd: Working directory; the work tree by default.
             stdin: Text for standard input, which then ends.
             timeout_sec: Seconds.
+            grace_sec: Between the request to end (SIGTERM), when the time is up, and the kill; no request by default.
             sink: Is given output as it comes.
         """
-        return await self._execute("exec", argv, env=env, cwd=cwd, stdin=stdin, timeout_sec=timeout_sec, sink=sink)
+        return await self._execute(
+            "exec", argv, env=env, cwd=cwd, stdin=stdin, timeout_sec=timeout_sec, grace_sec=grace_sec, sink=sink
+        )
 
     async def run_last(
         self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_sec: float | None = None
@@ -107,6 +111,7 @@ class ControlledSandbox(ABC):
         cwd: str | None = None,
         stdin: str = "",
         timeout_sec: float | None = None,
+        grace_sec: float = 0.0,
         sink: OutputSink | None = None,
     ) -> Completed:
         variables = {**self.environment, **(env or {})}
@@ -122,7 +127,11 @@ class ControlledSandbox(ABC):
                 returncode = await self._channel.run(fields, stdin.encode(), pipes)
         except TimeoutError:
             timed_out = True
-            await self.kill_processes()
+            try:
+                if grace_sec > 0:
+                    await self._ask_to_end(pipes, grace_sec)
+            finally:
+                await self.kill_processes()
         except asyncio.CancelledError:
             await self.kill_processes()
             raise
@@ -174,7 +183,12 @@ class ControlledSandbox(ABC):
             SandboxError: The port cannot be bound.
         """
         try:
-            return await self._channel.listener(port, address)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await self._channel.listener(port, address)
+        except TimeoutError as error:
+            raise SandboxError(
+                f"the sandbox did not listen within {ANSWER_SECONDS:.0f} s", "start fewer at once"
+            ) from error
         except SandboxDied as error:
             raise SandboxError(
                 "the sandbox died before it could listen", "look for what kills processes on this machine"
@@ -223,6 +237,14 @@ class ControlledSandbox(ABC):
             if died and (loss := await self._loss()) is not None:
                 raise SandboxLostError(loss) from error
             raise
+
+    async def _ask_to_end(self, pipes: Sequence[OutputPipe], grace_sec: float) -> None:
+        """Send SIGTERM to every process but the first, and wait, but not for long, until all have hung up."""
+        with suppress(TimeoutError, SandboxDied):
+            async with asyncio.timeout(grace_sec):
+                await self._channel.reply(await self._channel.send(["end"], []))
+                for pipe in pipes:
+                    await pipe.ended()
 
 
 def _consumer(name: str, kept: BoundedOutput, sink: OutputSink | None) -> Callable[[bytes], Awaitable[None]]:

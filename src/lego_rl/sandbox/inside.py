@@ -14,23 +14,25 @@ descriptor is the reply socket of this request alone; before it come standard in
 is started, whose wait status, a signed 32-bit integer, is then the reply.
 """
 
-# pathlib and contextlib would be most of the start-up time.
+# pathlib, contextlib and what socket and signal import (enum, selectors) would be most of the start-up time.
 # ruff: noqa: PTH103, PTH112, PTH115, PTH123, PTH208, SIM105
 
+import _socket
 import ctypes
 import os
 import resource
 import select
-import signal
-import socket
 import stat
 import struct
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable
     from typing import IO
+else:
+    import _signal as signal
 
 MAX_DESCRIPTORS = 4
 RECORD = struct.Struct("!cHQI")
@@ -43,17 +45,17 @@ SECCOMP_MODE_FILTER = 2
 FILTER_INSTRUCTION = 8
 """Bytes of a ``struct sock_filter``."""
 
-running: "dict[int, socket.socket]" = {}
+running: "dict[int, _socket.socket]" = {}
 last: "set[int]" = set()
 """Those of `running` with whose end everything else ends."""
 
 
-def receive(control: socket.socket) -> "tuple[list[str], list[int]] | None":
+def receive(control: _socket.socket) -> "tuple[list[str], list[int]] | None":
     """The next request's strings and descriptors, or ``None`` when the host has gone."""
-    head, ancillary, _, _ = control.recvmsg(4, socket.CMSG_SPACE(MAX_DESCRIPTORS * 4), socket.MSG_CMSG_CLOEXEC)
+    head, ancillary, _, _ = control.recvmsg(4, _socket.CMSG_SPACE(MAX_DESCRIPTORS * 4), _socket.MSG_CMSG_CLOEXEC)
     descriptors: list[int] = []
     for level, kind, data in ancillary:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+        if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
             descriptors.extend(struct.unpack(f"{len(data) // 4}i", data[: len(data) // 4 * 4]))
     if len(head) < 4:
         return None
@@ -86,12 +88,11 @@ def fork(work: "Callable[[], None]", descriptors: "list[int]") -> None:
 
     Where no process can be made (the agent's own are too many) the reply is the status that shells have for that.
     """
-    reply = socket.socket(fileno=descriptors[3])
+    reply = _socket.socket(fileno=descriptors[3])
     try:
         child = os.fork()
     except OSError:
-        with reply:
-            reply.send(struct.pack("!i", CANNOT_START << 8))
+        answer(reply, struct.pack("!i", CANNOT_START << 8))
     else:
         if child == 0:
             as_child(work, descriptors[:3])
@@ -129,17 +130,19 @@ def run(cwd: str, argv: "list[str]", environment: "dict[str, str]") -> None:
 
 
 def listen(fields: "list[str]", descriptors: "list[int]") -> None:
-    """``listen``: a port and an address of the loopback. The reply is one byte and, attached, the listening socket."""
-    reply = socket.socket(fileno=descriptors[0])
+    """``listen``: a port and an address of the loopback. The reply is one byte and, attached, the listening _socket.
+
+    Both sockets here are closed by their deletion.
+    """
+    reply = _socket.socket(fileno=descriptors[0])
     try:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
-            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            server.bind((fields[1], int(fields[0])))
-            server.listen(128)
-            socket.send_fds(reply, [b"\0"], [server.fileno()])
+        server = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+        server.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+        server.bind((fields[1], int(fields[0])))
+        server.listen(128)
+        reply.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", server.fileno()))])
     except OSError as error:
-        reply.send(os.fsencode(f"{error.strerror}"))
-    reply.close()
+        answer(reply, os.fsencode(f"{error.strerror}"))
 
 
 def put(fields: "list[str]", descriptors: "list[int]") -> None:
@@ -283,8 +286,7 @@ def kill(fields: "list[str]", descriptors: "list[int]") -> None:
     nothing but this process could start another: no child left means nothing left.
     """
     kill_all()
-    with socket.socket(fileno=descriptors[0]) as reply:
-        reply.send(b"\0")
+    answer(_socket.socket(fileno=descriptors[0]), b"\0")
 
 
 def kill_all() -> None:
@@ -294,6 +296,15 @@ def kill_all() -> None:
     except ProcessLookupError:
         pass
     reap(0)
+
+
+def end(fields: "list[str]", descriptors: "list[int]") -> None:
+    """``end``: ask every process of the sandbox but this one to end. The reply, one byte, does not wait for them."""
+    try:
+        os.kill(-1, signal.SIGTERM)
+    except ProcessLookupError:
+        pass
+    answer(_socket.socket(fileno=descriptors[0]), b"\0")
 
 
 def reap(options: int) -> None:
@@ -313,14 +324,28 @@ def reap(options: int) -> None:
             last.discard(child)
             kill_all()
         if reply is not None:
-            with reply:
-                try:
-                    reply.send(struct.pack("!i", status))
-                except OSError:
-                    continue
+            answer(reply, struct.pack("!i", status))
 
 
-REQUESTS = {"exec": start, "last": start_last, "listen": listen, "put": put, "get": get, "seal": seal, "kill": kill}
+def answer(reply: _socket.socket, message: bytes) -> None:
+    """Send a reply, if anyone still waits for it."""
+    try:
+        reply.send(message)
+    except OSError:
+        pass
+    reply.close()
+
+
+REQUESTS = {
+    "exec": start,
+    "last": start_last,
+    "listen": listen,
+    "put": put,
+    "get": get,
+    "seal": seal,
+    "end": end,
+    "kill": kill,
+}
 
 
 def limit(processes: int, data: int, file: int) -> None:
@@ -358,14 +383,14 @@ def refuse_calls(path: str) -> None:
         raise OSError(ctypes.get_errno(), "the seccomp filter cannot be set")
 
 
-def connect(control: str) -> socket.socket:
+def connect(control: str) -> _socket.socket:
     """The socket to the host: an inherited descriptor, or the path of a socket on which the host listens."""
     if control.startswith("/"):
-        server = socket.socket(socket.AF_UNIX)
+        server = _socket.socket(_socket.AF_UNIX)
         server.connect(control)
         return server
     os.set_inheritable(int(control), False)
-    return socket.socket(fileno=int(control))
+    return _socket.socket(fileno=int(control))
 
 
 def main() -> None:

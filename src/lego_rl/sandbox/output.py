@@ -58,6 +58,10 @@ class OutputPipe:
             self._open = False
             os.close(self.theirs)
 
+    async def ended(self) -> None:
+        """Wait until nobody can write any more."""
+        await asyncio.wait({self._task})
+
     async def drain(self, seconds: float | None) -> None:
         """Read to the end, but no longer than `seconds`: a process that was left behind may hold the pipe open.
 

@@ -122,6 +122,7 @@ class Sandbox(Protocol):
         cwd: str | None = None,
         stdin: str = "",
         timeout_sec: float | None = None,
+        grace_sec: float = 0.0,
         sink: OutputSink | None = None,
     ) -> Completed:
         """Run a program and wait for it.
@@ -134,6 +135,7 @@ class Sandbox(Protocol):
             cwd: Working directory; the work tree by default.
             stdin: Text for standard input, which then ends.
             timeout_sec: Seconds.
+            grace_sec: Between the request to end (SIGTERM), when the time is up, and the kill; no request by default.
             sink: Is given output as it comes.
         """
         ...
@@ -310,5 +312,5 @@ class Provider(Protocol):
         ...
 
     def reap(self) -> list[str]:
-        """Remove what killed owners left behind, and nothing else; the names of the sandboxes it was of."""
+        """Remove what killed owners left behind, and nothing else; what was removed, by name."""
         ...

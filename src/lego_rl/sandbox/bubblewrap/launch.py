@@ -6,12 +6,12 @@ nothing of the chain stays alive.
 
 import asyncio
 import json
+import marshal
 import os
 import socket
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.bubblewrap.layout import Layout
@@ -25,7 +25,6 @@ from lego_rl.sandbox.seccomp import filter_descriptor
 from lego_rl.sandbox.state import outside_uid
 from lego_rl.sandbox.toolchain import Toolchain
 
-LAUNCHER = Path(__file__).with_name("launcher.py")
 START_SECONDS = 30.0
 END_SECONDS = 10.0
 """How long a chain that failed may take to be gone."""
@@ -93,16 +92,17 @@ async def _spawn(
         *layout.arguments, "--seccomp", str(rules), "--info-fd", str(info), "--",
         toolchain.interpreter, "-I", "-S", FIRST_PROGRAM, str(control), *_resource_limits(limits, cgroups),
     ]  # fmt: skip
-    request = readable_copy(json.dumps({
+    request = readable_copy(marshal.dumps({
+        "owner": os.getpid(),
         "uid": outside_uid(),
         "cgroups": [str(path) for path in cgroups.paths],
         "binds": [{"source": str(source), "name": name} for source, name in layout.binds.items()],
-        "overlays": layout.overlays,
+        "overlays": [dict(overlay) for overlay in layout.overlays],
         "argv": argv,
-    }).encode())  # fmt: skip
+    }))  # fmt: skip
     try:
         return await asyncio.create_subprocess_exec(
-            sys.executable, "-I", "-S", str(LAUNCHER), str(request),
+            sys.executable, "-I", "-S", str(layout.launcher), str(request),
             pass_fds=[control, info, rules, request],
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=errors,
             start_new_session=True,

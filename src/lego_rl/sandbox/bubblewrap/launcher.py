@@ -9,19 +9,19 @@ Bubblewrap 0.8 (Debian 12) cannot mount overlays, and as root it would keep the 
 enters a user namespace in which it is uid 0 and nobody outside, binds the sources under ``STAGE``, mounts the overlays
 there and executes bubblewrap, which nests a second user namespace without any capability.
 
-It is run as ``python -I -S launcher.py REQUEST_FD`` and imports only the standard library. The request is JSON:
-``{"uid": int | null, "cgroups": [path], "binds": [{"source", "name"}], "overlays": [{"name", "lower": [name], "upper",
-"work"}], "argv": [bubblewrap and its arguments]}``; ``lower``, ``upper`` and ``work`` name binds (a path may follow),
-of the lower ones the first lies on top.
+It is run as ``python -I -S launcher.py REQUEST_FD`` and imports only the standard library, and as little of it as
+possible: every sandbox pays for it. The request is marshalled, which one interpreter can have with itself:
+``{"owner": pid, "uid": int | null, "cgroups": [path], "binds": [{"source", "name"}], "overlays": [{"name", "lower":
+[name], "upper", "work"}], "argv": [bubblewrap and its arguments]}``; ``lower``, ``upper`` and ``work`` name binds (a
+path may follow), of the lower ones the first lies on top.
 """
 
-# pathlib would be most of the start-up time.
+# pathlib, json and signal would be most of the start-up time.
 # ruff: noqa: PTH102, PTH112, PTH123
 
 import ctypes
-import json
+import marshal
 import os
-import signal
 import sys
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ STAGE = "/tmp"
 """Where the private tmpfs with all mounts is put: a folder that every machine has and every user may enter."""
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, SIGKILL = 1, 9
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -102,11 +102,18 @@ def mount_overlays(overlays: "list[dict[str, Any]]") -> None:
         mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, f"{layers},userxattr")
 
 
+def end_with(owner: int) -> None:
+    """Be killed when `owner`, the parent, ends; a change of identity has the kernel forget it (prctl(2))."""
+    _libc.prctl(PR_SET_PDEATHSIG, SIGKILL)
+    if os.getppid() != owner:
+        sys.exit(70)
+
+
 def main() -> None:
     """Read the request, build, and execute bubblewrap; what fails is one line on standard error and exit status 70."""
-    with os.fdopen(int(sys.argv[1])) as stream:
-        request = json.load(stream)
-    parent = os.getppid()
+    with os.fdopen(int(sys.argv[1]), "rb") as stream:
+        request = marshal.load(stream)  # of the host's own
+    end_with(request["owner"])
     for path in request["cgroups"]:
         _write(f"{path}/cgroup.procs", str(os.getpid()))
     uid = request["uid"]
@@ -122,9 +129,7 @@ def main() -> None:
     if privileged:
         enter_user_namespace(uid, uid, privileged=True)
     mount_overlays(request["overlays"])
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        sys.exit(70)
+    end_with(request["owner"])
     os.chdir("/")
     os.execv(request["argv"][0], request["argv"])
 

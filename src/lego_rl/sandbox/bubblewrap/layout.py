@@ -16,6 +16,7 @@ from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount, check_beside, check_readable
 from lego_rl.sandbox.network import write_hosts
+from lego_rl.sandbox.programs import compiled
 from lego_rl.sandbox.report import REPORT_FOLDER
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal_request import KERNEL_FOLDERS, Surroundings
@@ -25,6 +26,7 @@ from lego_rl.sandbox.toolchain import Toolchain
 from lego_rl.sandbox.user import UID
 from lego_rl.tasks.network import NamedHosts, Network
 
+LAUNCHER = Path(__file__).with_name("launcher.py")
 NAMESPACES = (
     "--unshare-user", "--uid", str(UID), "--gid", str(UID), "--unshare-pid", "--unshare-net",
     "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox", "--die-with-parent",
@@ -41,8 +43,10 @@ class Layout:
         overlays: ``name``, ``lower`` (the top one first), ``upper`` and ``work`` below the stage.
         arguments: bubblewrap and its arguments, up to those that name descriptors.
         host_folders: What is shown inside that is the host's, and not the task's.
+        launcher: The launcher's program.
     """
 
+    launcher: Path
     binds: dict[Path, str] = field(default_factory=dict)
     overlays: list[Mapping[str, str | list[str]]] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
@@ -79,7 +83,7 @@ def plan(
     Raises:
         SandboxError: bubblewrap is missing, or a mount would cover the work tree.
     """
-    layout = Layout()
+    layout = Layout(compiled(LAUNCHER, state))
     git = image.git_layer(phase)
     run_name = layout.binds.setdefault(run.path, "run")
     etc = layout.stage(generated_etc(state))
@@ -100,7 +104,7 @@ def plan(
     layout.overlays.append(_overlay("tree", layout, below, f"{run_name}/upper", f"{run_name}/work"))
     arguments += ["--bind", f"{STAGE}/tree", image.workdir]
     arguments += ["--bind", f"{STAGE}/{run_name}/report", REPORT_FOLDER]
-    arguments += ["--ro-bind", layout.stage(INSIDE), FIRST_PROGRAM]
+    arguments += ["--ro-bind", layout.stage(compiled(INSIDE, state)), FIRST_PROGRAM]
     for mount in (*toolchain.mounts, *mounts):
         check_beside(mount, image.workdir)
         arguments += ["--ro-bind", layout.stage(mount.source), mount.target]

@@ -20,6 +20,7 @@ from lego_rl.sandbox.docker.ground import Ground
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount, check_beside, check_readable
 from lego_rl.sandbox.network import write_hosts
+from lego_rl.sandbox.programs import compiled
 from lego_rl.sandbox.report import REPORT_FOLDER
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal_request import KERNEL_FOLDERS, Surroundings
@@ -120,7 +121,12 @@ def surroundings(ground: Ground, mounts: Iterable[Mount]) -> Surroundings:
 
 def _host_mounts(ground: Ground, mounts: Iterable[Mount]) -> list[Mount]:
     """What of the host is shown."""
-    return [*ground.root.mounts, *ground.toolchain.mounts, Mount(INSIDE, FIRST_PROGRAM), *mounts]
+    return [
+        *ground.root.mounts,
+        *ground.toolchain.mounts,
+        Mount(compiled(INSIDE, ground.state), FIRST_PROGRAM),
+        *mounts,
+    ]
 
 
 def _scratch(ground: Ground, limits: Limits) -> dict[str, str]:

@@ -10,11 +10,11 @@ resolve.
 # pathlib would be most of the run time.
 # ruff: noqa: PTH123
 
+import _socket as socket
 import _thread
 import errno
 import os
 import select
-import socket
 import time
 
 SECONDS = 1.0
