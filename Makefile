@@ -50,6 +50,7 @@ check: setup
 bench: setup
 	$(LEGO) bench loop
 	$(LEGO) bench capture
+	$(LEGO) bench sandbox
 
 warm-start:
 	@scripts/setup.sh claude-code openhands-sdk

@@ -218,6 +218,21 @@ def bench_capture(
     command.capture(dialect, turns, sessions)
 
 
+@bench_app.command("sandbox")
+def bench_sandbox(
+    environments: Annotated[
+        list[str], typer.Option("--environment", help="A way to isolate, again for several; all by default.")
+    ] = [],  # noqa: B006
+    trials: Annotated[int, typer.Option(min=2, help="Trials of each.")] = 64,
+    concurrency: Annotated[int, typer.Option(min=1, help="Trials at a time.")] = 8,
+    overrides: Overrides = [],  # noqa: B006
+) -> None:
+    """Measure what isolation costs a trial: start, seal, taking the work, a fresh start to grade in, stop."""
+    from lego_rl.commands import bench_sandbox as command
+
+    command.sandbox(environments, trials, concurrency, overrides)
+
+
 def main() -> None:
     """Entry point: an expected failure is two lines on standard error and exit code 1; wrong usage is 2, Ctrl-C 130.
 

@@ -75,7 +75,7 @@ MUST_NOT_KNOW = {
     "train": {"sandbox", "harness", "gateway.server", "gateway.dialects"},
     "conformance": {"rollout", "train", "config"},
     "selfcheck": {"train", "config", "conformance"},
-    "bench": {"rollout", "train", "config", "sandbox", "harness", "conformance"},
+    "bench": {"rollout", "train", "config", "harness", "conformance"},
 }
 
 

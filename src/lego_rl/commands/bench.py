@@ -1,4 +1,7 @@
-"""``lego-rl bench``: a training step of a recipe, and the gateway by itself; JSON on standard output."""
+"""``lego-rl bench``: a training step of a recipe, and the gateway by itself; JSON on standard output.
+
+What needs no torch is in `commands.bench_sandbox`.
+"""
 
 import asyncio
 import json

@@ -247,3 +247,10 @@ def test_a_policy_is_shipped_or_a_folder(tmp_path: Path) -> None:
     assert policy_directory(str(tmp_path)) == tmp_path
     with pytest.raises(ConfigError, match="shipped: builtin:demo"):
         policy_directory("builtin:")
+
+
+def test_sandboxes_of_an_unknown_kind_are_not_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "bench", "sandbox", "--environment", "bubblewarp") == 1
+    assert "sandbox.environment = 'bubblewarp': input should be 'bubblewrap'" in capsys.readouterr().err
