@@ -59,7 +59,8 @@ async def place(
 
 
 async def start(launch: Launch, sandbox: Sandbox, *, timeout_sec: float) -> Completed:
-    """Run what `place` made ready to its end; when the time is up, everything in the sandbox is ended, then killed."""
-    return await sandbox.exec(
+    """Run what `place` made ready to its end, or until the time is up and it is ended, then killed; nothing that it left
+    behind goes on."""
+    return await sandbox.run_last(
         list(launch.argv), env=launch.env, stdin=launch.stdin, timeout_sec=timeout_sec, grace_sec=GRACE_SECONDS
     )

@@ -94,13 +94,19 @@ class ControlledSandbox(ABC):
         )
 
     async def run_last(
-        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_sec: float | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        stdin: str = "",
+        timeout_sec: float | None = None,
+        grace_sec: float = 0.0,
     ) -> Completed:
         """Run a program as `exec` does, and kill everything else in the sandbox the moment it ends.
 
         When this returns, nothing of the sandbox's can write any more but its first process.
         """
-        return await self._execute("last", argv, env=env, timeout_sec=timeout_sec)
+        return await self._execute("last", argv, env=env, stdin=stdin, timeout_sec=timeout_sec, grace_sec=grace_sec)
 
     async def _execute(
         self,

@@ -141,7 +141,13 @@ class Sandbox(Protocol):
         ...
 
     async def run_last(
-        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_sec: float | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        stdin: str = "",
+        timeout_sec: float | None = None,
+        grace_sec: float = 0.0,
     ) -> Completed:
         """Run a program as `exec` does, and kill everything else in the sandbox the moment it ends.
 
