@@ -222,7 +222,7 @@ class PodSandbox(ControlledSandbox):
 
         No agent can do that: what it can end is process 1 of its own container, and then the stream says so.
         """
-        return bool(self._stream.ended) and not self._killed and not self._closed
+        return bool(self._stream.ended) and not self._stream.hung_up and not self._killed
 
     @property
     @override

@@ -42,6 +42,7 @@ class PodStream:
     Attributes:
         channel: Requests to the pod.
         ended: What the cluster said when the stream ended; empty while it lasts.
+        hung_up: Whether it was the host that ended it.
     """
 
     def __init__(self, socket_: aiohttp.ClientWebSocketResponse) -> None:
@@ -57,6 +58,7 @@ class PodStream:
         self._said = bytearray()
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.ended = ""
+        self.hung_up = False
         self._tasks = [asyncio.create_task(self._receive()), asyncio.create_task(self._serve())]
 
     @classmethod
@@ -84,6 +86,7 @@ class PodStream:
 
     async def close(self) -> None:
         """Hang up."""
+        self.hung_up = True
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
@@ -107,6 +110,7 @@ class PodStream:
                 await readable(self._control)
                 head, descriptors, _, _ = socket.recv_fds(self._control, 4, 4)
                 if len(head) < 4:
+                    await self._hang_up()
                     return
                 body = bytearray()
                 while len(body) < struct.unpack("!I", head)[0]:
@@ -119,6 +123,12 @@ class PodStream:
             self._end(str(error))
         finally:
             self._control.close()
+
+    async def _hang_up(self) -> None:
+        """End the stream, for whoever held the control socket has let go of it: the work container ends with that."""
+        self.hung_up = True
+        await self._socket.close()
+        self._end("the host hung up")
 
     async def _start(self, body: bytes, descriptors: list[int]) -> None:
         """Open a request; of its descriptors the last is for the reply, those before it are its standard streams."""

@@ -88,7 +88,7 @@ run controllers "$programs/kube-controller-manager" --kubeconfig=pki/admin.kubec
     --controllers=garbagecollector,namespace,serviceaccount,serviceaccount-token,nodelifecycle,podgc
 run scheduler "$programs/kube-scheduler" --kubeconfig=pki/admin.kubeconfig --leader-elect=false --port=0 --cert-dir=pki/scheduler
 touch resolv.conf
-# The paths that a kubelet gives to others have to be whole.
+# The paths that a kubelet gives to others have to be whole. The feature is every kubelet's from 1.22 on.
 run kubelet "$programs/kubelet" --kubeconfig=pki/admin.kubeconfig --root-dir="$folder/kubelet" --cert-dir="$folder/kubelet/pki" \
     --hostname-override=node --node-ip="$inside" --anonymous-auth=true --authorization-mode=AlwaysAllow \
     --container-runtime=docker --docker-endpoint=unix:///run/docker.sock --container-runtime-endpoint=unix:///run/dockershim.sock \
@@ -97,5 +97,5 @@ run kubelet "$programs/kubelet" --kubeconfig=pki/admin.kubeconfig --root-dir="$f
     --cgroup-driver=cgroupfs --cgroup-root="/$cgroup" --fail-swap-on=false --protect-kernel-defaults=true \
     --pod-max-pids=256 --cluster-dns="$inside" --cluster-domain=cluster.local --resolv-conf="$folder/resolv.conf" \
     --volume-plugin-dir="$folder/kubelet/plugins" --healthz-port=0 --eviction-hard= --image-gc-high-threshold=100 \
-    --node-status-update-frequency=2s
+    --node-status-update-frequency=2s --feature-gates=SizeMemoryBackedVolumes=true
 wait

@@ -43,6 +43,7 @@ def git(repo: Path, *words: str) -> None:
 
 async def test_an_agent_has_no_rights_and_no_token(box: PodSandbox, cluster: Cluster) -> None:
     said = await shell(box, f"id; {STATUS}; cat /etc/resolv.conf; ls /var/run/secrets; touch /usr/x; env")
+    assert "No space left on device" in await shell(box, "head -c 17M /dev/zero > /tmp/large")
     assert "uid=1000 gid=1000" in said
     assert [line.split()[1] for line in said.splitlines() if line.startswith("Cap")] == ["0" * 16] * 5
     assert "NoNewPrivs:\t1" in said and "Seccomp:\t2" in said
