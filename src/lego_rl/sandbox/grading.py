@@ -85,7 +85,7 @@ async def grade(
     started = time.monotonic()
     run = await asyncio.to_thread(_plan, task)
     split = await asyncio.to_thread(lambda: Ownership.of(task, image.pristine).split(patch))
-    box = await _fresh(image, limits, task, run.mounts)
+    box = await _fresh(image, limits, task, run)
     try:
         ended, done, log = await _apply_and_test(
             box, run, image.workdir, [*_deletions_first(split.applied), *run.files], timeout_sec
@@ -168,9 +168,16 @@ async def _judge(tests: TestSpec | TestScript, box: Sandbox) -> _Judged:
             return _Judged(reward or 0, "no_report" if reward is None else "completed", report=content or text)
 
 
-async def _fresh(image: TaskImage, limits: Limits | None, task: Task, mounts: tuple[Mount, ...]) -> Sandbox:
+async def _fresh(image: TaskImage, limits: Limits | None, task: Task, run: _Run) -> Sandbox:
     try:
-        return await image.start(Phase.GRADING, mounts=mounts, limits=limits, network=task.network)
+        box = await image.start(Phase.GRADING, mounts=run.mounts, limits=limits, network=task.network)
+        if run.logs:
+            try:
+                await box.put("/logs", run.logs)
+            except BaseException:
+                await box.close()
+                raise
+        return box
     except (SandboxError, OSError) as error:
         problem, fix = (error.problem, error.fix) if isinstance(error, SandboxError) else (str(error), "")
         raise GradingStartError(
@@ -182,7 +189,6 @@ async def _apply_and_test(
     box: Sandbox, run: _Run, workdir: str, changes: Sequence[Record], timeout_sec: float
 ) -> tuple[GradingEnd, Completed | None, str]:
     """Write the change and the task's own files, run the tests; how that ended and what they printed."""
-    await box.put("/logs", run.logs)
     try:
         await box.put(workdir, changes)
         done = await box.run_last(run.argv, env=run.env, timeout_sec=timeout_sec)

@@ -215,7 +215,7 @@ async def test_tests_that_leave_no_report_have_no_verdict(task: Task, image: Tas
     assert (verdict.reward, set(verdict.tests.values()), verdict.ended) == (0, {"missing"}, "no_report")
 
 
-@pytest.mark.parametrize("busy", ["put", "exec"])
+@pytest.mark.parametrize("busy", ["put", "run_last"])
 async def test_a_grading_sandbox_that_the_host_kills_is_no_verdict(
     task: Task, image: TaskImage, monkeypatch: pytest.MonkeyPatch, busy: str
 ) -> None:

@@ -66,11 +66,11 @@ async def test_reward_and_record(
     assert not list(state.runs.iterdir())
 
 
-async def test_a_task_with_a_history_whose_tests_need_its_tags(state: State, tmp_path: Path) -> None:
+async def test_a_task_with_a_history_whose_tests_need_its_tags(settings: SandboxSettings, tmp_path: Path) -> None:
     command = f'test "$(git describe --tags)" = v1 && {COMMAND}'
     task = make_task(tmp_path / "task", 'grading_history = "tags"', command)
     script = f"git log --format=%s > /logs/agent/log.txt; git tag >> /logs/agent/log.txt; {FIX}; git commit -qam mine"
-    result = await run_trial(task, state, tmp_path, script)
+    result = await run_trial(task, settings, tmp_path, script)
     assert result.exception_info is None
     assert result.verifier_result.rewards == {"reward": 1}
     assert (tmp_path / "trial" / "agent" / "log.txt").read_text() == "base\nfirst\n"
