@@ -25,7 +25,7 @@ from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.sandbox import Phase, Provider, TaskImage
 from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.verdict import Patch
-from lego_rl.tasks.task import Task
+from lego_rl.tasks.task import Task, TestSpec
 
 LIMITS = Limits(memory_mb=1024, disk_mb=256)
 STEPS = ("start", "seal", "take", "grade_start", "stop")
@@ -152,7 +152,8 @@ async def trial(task: Task, image: TaskImage) -> Overhead:
         with spent.step("grade_start"):
             grading = await image.start(Phase.GRADING, limits=LIMITS)
         try:
-            await grading.put(image.workdir, [*_records(patch), *task_files(task)])
+            assert isinstance(task.tests, TestSpec), "it is the benchmark's own task"
+            await grading.put(image.workdir, [*_records(patch), *task_files(task, task.tests)])
             with spent.step("stop"):
                 await grading.kill()
                 await grading.report()

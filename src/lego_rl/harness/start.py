@@ -59,8 +59,10 @@ async def place(
 
 
 async def start(launch: Launch, sandbox: Sandbox, *, timeout_sec: float) -> Completed:
-    """Run what `place` made ready to its end, or until the time is up and it is ended, then killed; nothing that it left
-    behind goes on."""
+    """Run what `place` made ready to its end; when the time is up, it is asked to end, then killed.
+
+    Nothing that it leaves behind goes on.
+    """
     return await sandbox.run_last(
         list(launch.argv), env=launch.env, stdin=launch.stdin, timeout_sec=timeout_sec, grace_sec=GRACE_SECONDS
     )
