@@ -34,11 +34,12 @@ test-integration:
 	@scripts/setup.sh $(HARNESSES)
 	@scripts/setup_verl.sh
 	@scripts/setup_docker.sh
-	@scripts/setup_kubernetes.sh
 	$(PYTEST) tests/integration
 
 test-long:
 	@scripts/setup.sh $(HARNESSES)
+	@scripts/setup_docker.sh
+	@scripts/setup_kubernetes.sh
 	$(if $(VLLM_PYTHON),,@scripts/setup_vllm.sh)
 	$(PYTEST) -s tests/long $(if $(RUNS),--runs $(RUNS)) $(if $(VLLM_PYTHON),--vllm-python $(VLLM_PYTHON))
 

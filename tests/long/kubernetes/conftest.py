@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "integration" / "sandbox"))
 
 from kube_cluster import Cluster
 from kube_policies import PolicyAgent
