@@ -511,7 +511,7 @@ class FaultyTrials:
         monkeypatch.setattr(BubblewrapImage, "start", remembered)
 
     def _tell_when_tested(self, box: BubblewrapSandbox) -> None:
-        run = box.exec
+        run = box.run_last
 
         async def told(*arguments: Any, **options: Any) -> Completed:
             async with self.grading:
@@ -519,7 +519,7 @@ class FaultyTrials:
                 self.grading.notify_all()
             return await run(*arguments, **options)
 
-        box.exec = told  # type: ignore[method-assign]
+        box.run_last = told  # type: ignore[method-assign]
 
 
 def faulty_trials(folder: Path, injections: Mapping[str, Injection], monkeypatch: pytest.MonkeyPatch) -> FaultyTrials:
