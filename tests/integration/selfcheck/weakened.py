@@ -20,6 +20,7 @@ from lego_rl.sandbox.bpf import Return, assemble
 from lego_rl.sandbox.bubblewrap import box, launch, layout, rootfs
 from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
 from lego_rl.sandbox.codec import verdict_from_json, verdict_to_json
+from lego_rl.sandbox.controlled import ControlledSandbox
 from lego_rl.sandbox.diff import OverlaySnapshot
 from lego_rl.sandbox.environment import SealedEnvironment
 from lego_rl.sandbox.git.layers import FileSystem, copy_as_it_is
@@ -122,7 +123,12 @@ async def _unchanged(*_: object) -> _Unchanged:
     return _Unchanged()
 
 
+def _leave_processes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ControlledSandbox, "run_last", ControlledSandbox.exec)
+
+
 def _in_the_agents_sandbox(patch: pytest.MonkeyPatch, _: Path) -> None:
+    _leave_processes(patch)
     patch.setattr(SealedEnvironment, "kill", _nothing)
     patch.setattr(SealedEnvironment, "snapshot", _unchanged)
     patch.setattr(SealedEnvironment, "image", property(lambda self: _Shared(self.sandbox)))
@@ -157,6 +163,7 @@ def _leave_alive(patch: pytest.MonkeyPatch, left: list[BubblewrapSandbox]) -> No
     async def wait(self: Any) -> None:
         await asyncio.sleep(3)  # while whatever was left goes on
 
+    _leave_processes(patch)
     patch.setattr(SealedEnvironment, "kill", wait)
     patch.setattr(SealedEnvironment, "stop", keep)
     patch.setattr(BubblewrapSandbox, "_check_killed", lambda _: None)
