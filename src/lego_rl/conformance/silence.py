@@ -4,6 +4,8 @@ Invariant: what is counted cannot be hidden by a program inside. A name lookup i
 connection to anywhere but the namespace itself is a packet without a route.
 """
 
+from collections.abc import Mapping
+
 from lego_rl.sandbox.sandbox import Sandbox
 
 _FILES = ("/proc/net/snmp", "/proc/net/snmp6")
@@ -15,13 +17,18 @@ _COUNTERS = {
 }
 
 
-async def tried(box: Sandbox) -> str:
-    """What was sent to anybody but the gateway since the sandbox started; empty if nothing was."""
+async def sent_by_now(box: Sandbox) -> dict[str, int]:
+    """The counters as they are now; what the check of the seal tried, for example, is no harness's."""
     texts = [(await box.exec(["cat", path])).stdout for path in _FILES]
-    counters = _pairs(texts[0]) | _columns(texts[1])
+    return _pairs(texts[0]) | _columns(texts[1])
+
+
+async def tried(box: Sandbox, before: Mapping[str, int]) -> str:
+    """What was sent to anybody but the gateway since the counters were `before`; empty if nothing was."""
+    counters = await sent_by_now(box)
     sent: dict[str, int] = {}
     for name, meaning in _COUNTERS.items():
-        sent[meaning] = sent.get(meaning, 0) + counters.get(name, 0)
+        sent[meaning] = sent.get(meaning, 0) + counters.get(name, 0) - before.get(name, 0)
     if not counters:
         return "the kernel's counters cannot be read"
     return ", ".join(f"{count} {meaning}" for meaning, count in sent.items() if count)

@@ -16,7 +16,7 @@ from importlib.resources import files as resources
 from lego_rl.conformance.hostile import MARK, TRACE
 from lego_rl.conformance.laws import Books, Law, asked_again, capture_laws
 from lego_rl.conformance.policy import FILE, INSTRUCTION, MENDED, Policy
-from lego_rl.conformance.silence import tried
+from lego_rl.conformance.silence import sent_by_now, tried
 from lego_rl.conformance.situations import ROOMY, SITUATIONS, Seen, Situation
 from lego_rl.conformance.wire import Wire
 from lego_rl.engine.protocol import Engine, Sample, Sampling
@@ -182,11 +182,12 @@ class _Run:
         session = self._gateway.open(situation.budget, temperature=1.0, seed=0)
         try:
             await verify_seal(box, None)
+            before = await sent_by_now(box)
             await box.put("/app", [Record(path, "file", text.encode()) for path, text in situation.files.items()])
             started = time.perf_counter()
             completed, wire = await self._serve(box, session)
             seconds = time.perf_counter() - started
-            laws = {Law.SILENT: await tried(box), Law.ENDED: _ended(completed)}
+            laws = {Law.SILENT: await tried(box, before), Law.ENDED: _ended(completed)}
             trajectory = None
             try:
                 trajectory = await self._gateway.close(session)
