@@ -76,7 +76,7 @@ class Task:
     split: str = "default"
     history: History = field(default_factory=History)
     network: Network = NO_NETWORK
-    test_env: Mapping[str, str] = field(default_factory=dict)
+    test_env: Mapping[str, str] = field(default_factory=dict, hash=False)
     editable: tuple[str, ...] = ()
 
     @classmethod
