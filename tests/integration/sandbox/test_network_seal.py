@@ -11,12 +11,12 @@ from lego_rl.sandbox import seccomp
 from lego_rl.sandbox.bubblewrap import launch, layout
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
 from lego_rl.sandbox.docker.box import DockerSandbox
-from lego_rl.sandbox.docker.config import BRIDGE
 from lego_rl.sandbox.docker.provider import DockerImage
 from lego_rl.sandbox.look import network
 from lego_rl.sandbox.sandbox import Phase, Sandbox
 from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.seal_request import SealRequest
+from lego_rl.tasks.network import PublicNetwork
 
 ALLOW_EVERYTHING = b"\x06\x00\x00\x00\x00\x00\xff\x7f"
 """One instruction (linux/filter.h: BPF_RET with SECCOMP_RET_ALLOW)."""
@@ -69,7 +69,7 @@ async def test_sockets_that_pass_a_namespace_are_found(
 
 @pytest.mark.docker
 async def test_the_network_of_a_daemon_is_found(contained: DockerImage) -> None:
-    box = await DockerSandbox.start(contained.ground, Phase.AGENT, BRIDGE)
+    box = await DockerSandbox.start(contained.ground, Phase.AGENT, PublicNetwork())
     try:
         with pytest.raises(SandboxError, match=r"not sealed: .*interface eth0 exists") as caught:
             await verify_seal(box, None)
