@@ -19,8 +19,10 @@ import tomli_w
 
 from lego_rl.sandbox.verdict import Change
 
-MAX_BYTES = 1 << 20
+MAX_BYTES = 1 << 17
 """Of a configuration file that is merged; a larger one is rolled back."""
+MAX_LINE_BYTES = 2_000
+"""Of one line of it: what reads a dotted key takes a time that grows with the square of its parts."""
 
 INI_FILES, TOML_FILES = frozenset({"setup.cfg", "tox.ini"}), frozenset({"pyproject.toml"})
 MERGED = INI_FILES | TOML_FILES
@@ -72,7 +74,7 @@ def merge(change: Change, pristine: bytes | None) -> tuple[Change | None, str | 
 
 def _text(content: bytes) -> str:
     try:
-        if len(content) > MAX_BYTES:
+        if len(content) > MAX_BYTES or any(len(line) > MAX_LINE_BYTES for line in content.splitlines()):
             raise UnreadableError("it is too large")
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

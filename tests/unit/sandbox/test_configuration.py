@@ -9,7 +9,7 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_rl.sandbox.configuration import MAX_BYTES, merge
+from lego_rl.sandbox.configuration import MAX_BYTES, UNREADABLE, merge
 from lego_rl.sandbox.verdict import Change
 
 INI = b"[tool:pytest]\naddopts = -q\n  -x\n\n[metadata]\nname = calc\nlicense = MIT\n\n[coverage:run]\nbranch = true\n"
@@ -155,3 +155,8 @@ def test_own_tables_are_pristine_and_all_others_the_agents(
 def test_no_content_raises(content: bytes, name: str) -> None:
     merge(Change(name, "file", content), INI if name != "pyproject.toml" else TOML)
     merge(Change(name, "file", b"[x]\n" + content), None)
+
+
+def test_a_line_that_takes_long_to_read_is_not_read() -> None:
+    dotted = b"[tool.pytest]\nx = 1\n" + b"a" + b".a" * 5_000 + b" = 1\n"
+    assert merge(Change("pyproject.toml", "file", dotted), b"") == (None, UNREADABLE)

@@ -36,8 +36,9 @@ PIECE = 1 << 16
 CONNECT_SECONDS = 30.0
 MEASURE_SECONDS = 1.0
 SPOOL = "/run/lego/spool"
-PASSED_ON = ("exec", "put", "get", "seal", "kill")
+PASSED_ON = ("exec", "last", "put", "get", "seal", "end", "kill")
 """What process 1 of the work container does."""
+WITHOUT_OUTPUT = ("end", "kill")
 
 
 def say(number: int, letter: bytes, body: "bytes | memoryview" = b"") -> None:
@@ -173,7 +174,7 @@ class Bridge:
         """Have process 1 of the work container do it, with pipes for its output."""
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         handed = [theirs.fileno()]
-        if request.fields[0] != "kill":
+        if request.fields[0] not in WITHOUT_OUTPUT:
             (output, output_end), (errors, errors_end) = os.pipe(), os.pipe()
             handed = [request.input.fileno(), output_end, errors_end, *handed]
             self.watch(output, lambda: self.pump(request, output, b"O"))
