@@ -179,7 +179,7 @@ def _merge_toml(pristine: str, changed: str) -> str | None:
 def _read_toml(text: str) -> _Table:
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # of a number of thousands of digits it is a ValueError
         raise UnreadableError(str(error)) from error
 
 

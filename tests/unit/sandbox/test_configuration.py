@@ -9,6 +9,7 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lego_rl.sandbox import configuration
 from lego_rl.sandbox.configuration import MAX_BYTES, UNREADABLE, merge
 from lego_rl.sandbox.verdict import Change
 
@@ -160,3 +161,8 @@ def test_no_content_raises(content: bytes, name: str) -> None:
 def test_a_line_that_takes_long_to_read_is_not_read() -> None:
     dotted = b"[tool.pytest]\nx = 1\n" + b"a" + b".a" * 5_000 + b" = 1\n"
     assert merge(Change("pyproject.toml", "file", dotted), b"") == (None, UNREADABLE)
+
+
+def test_a_number_that_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configuration, "MAX_LINE_BYTES", 10_000)  # Python reads 4,300 digits
+    assert merge(Change("pyproject.toml", "file", b"x = " + b"9" * 5_000), b"") == (None, UNREADABLE)
