@@ -130,7 +130,7 @@ def run(cwd: str, argv: "list[str]", environment: "dict[str, str]") -> None:
 
 
 def listen(fields: "list[str]", descriptors: "list[int]") -> None:
-    """``listen``: a port and an address of the loopback. The reply is one byte and, attached, the listening _socket.
+    """``listen``: a port and an address of the loopback. The reply is one byte and, attached, the listening socket.
 
     Both sockets here are closed by their deletion.
     """
