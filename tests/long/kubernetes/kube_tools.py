@@ -11,7 +11,7 @@ from kube_cluster import IMAGE, Cluster
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.settings import SandboxSettings
 
-DOCS = Path(__file__).parents[4] / "docs" / "kubernetes.md"
+DOCS = Path(__file__).parents[3] / "docs" / "kubernetes.md"
 PAUSE_SECONDS = 0.2
 POLICIES = "apis/networking.k8s.io/v1"
 LIMITS = Limits(memory_mb=192, disk_mb=24, scratch_mb=16, processes=256)
