@@ -15,6 +15,7 @@ from typing import Literal
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox import records
 from lego_rl.sandbox.channel import Channel, SandboxDied
+from lego_rl.sandbox.hole import Hole
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.loss import Loss, SandboxLostError
 from lego_rl.sandbox.network import Relay
@@ -173,10 +174,11 @@ class ControlledSandbox(ABC):
         """What the check of the seal takes as given here."""
         return Surroundings()
 
-    async def holes(self, wanted: SealRequest) -> list[str]:
+    async def holes(self, wanted: SealRequest) -> list[Hole]:
         """See `Sandbox.holes`."""
         fields = ["seal", *wanted.fields(), *self.surroundings.fields()]
-        return (await self._operate(fields, look_programs())).decode(errors="replace").splitlines()
+        told = (await self._operate(fields, look_programs())).decode(errors="replace")
+        return [Hole.of_line(line) for line in told.splitlines()]
 
     async def listen(self, port: int, address: str = LOOPBACK) -> socket.socket:
         """A non-blocking socket that listens on the sandbox's own loopback, for the host to serve.

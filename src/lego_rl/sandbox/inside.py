@@ -263,18 +263,19 @@ def send(stream: "IO[bytes]", kind: bytes, mode: int, name: str, content: bytes)
 def seal(fields: "list[str]", descriptors: "list[int]") -> None:
     """``seal``: what the host expects; on standard input programs that look for holes, with a NUL byte between them.
 
-    One line for each hole goes to standard output. A program that fails is a request that failed, never a seal.
+    One line for each hole, its kind first, goes to standard output. A program that fails is a request that failed,
+    never a seal.
     """
 
     def work() -> None:
         with os.fdopen(0) as stream:
             programs = stream.read().split("\0")
-        found: list[str] = []
+        found: list[tuple[str, str]] = []
         for program in programs:
-            names: dict[str, Callable[[list[str]], list[str]]] = {}
+            names: dict[str, Callable[[list[str]], list[tuple[str, str]]]] = {}
             exec(program, names)
             found += names["holes"](fields)
-        os.write(1, os.fsencode("\n".join(" ".join(hole.splitlines()) for hole in found)))
+        os.write(1, os.fsencode("\n".join(f"{kind} {' '.join(said.splitlines())}" for kind, said in found)))
 
     fork(work, descriptors)
 

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.git.manifest import HistorySeal
+from lego_rl.sandbox.hole import Hole
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
 from lego_rl.sandbox.loss import Loss
 from lego_rl.sandbox.mounts import Mount
@@ -174,7 +175,7 @@ class Sandbox(Protocol):
         """
         ...
 
-    async def holes(self, wanted: SealRequest) -> list[str]:
+    async def holes(self, wanted: SealRequest) -> list[Hole]:
         """What is wrong with the seal, seen from inside; empty is right.
 
         Args:

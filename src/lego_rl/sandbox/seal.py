@@ -37,7 +37,7 @@ async def verify_seal(box: Sandbox, task: Task | None) -> None:
     paths = (*ALWAYS_HIDDEN, *(f"{box.image.workdir}/{path}" for path in hidden))
     holes = await box.holes(SealRequest(paths, box.image.history))
     if holes:
-        raise SealError(f"the sandbox is not sealed: {'; '.join(holes)}", "report this as a bug")
+        raise SealError(f"the sandbox is not sealed: {'; '.join(hole.said for hole in holes)}", "report this as a bug")
 
 
 def hidden_tests(task: Task, pristine: Path) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import pytest
 from sandbox_tools import HIDDEN, python, shell
 
 from lego_rl.errors import SandboxError
+from lego_rl.sandbox.hole import Hole, HoleKind
 from lego_rl.sandbox.mounts import Mount, read_only
 from lego_rl.sandbox.sandbox import Phase, Sandbox, TaskImage
 from lego_rl.sandbox.seal_request import SealRequest
@@ -244,4 +245,6 @@ async def test_a_mount_over_the_work_tree_is_refused(image: TaskImage, state: St
 
 async def test_a_hole_is_found_from_inside(box: Sandbox) -> None:
     assert await box.holes(SealRequest(("/tests", "/app/tests/test_hidden.py"))) == []
-    assert await box.holes(SealRequest(("/app/calc/core.py",))) == ["/app/calc/core.py is visible"]
+    assert await box.holes(SealRequest(("/app/calc/core.py",))) == [
+        Hole(HoleKind.HIDDEN, "/app/calc/core.py is visible")
+    ]

@@ -12,6 +12,7 @@ from lego_rl.sandbox.bubblewrap import launch, layout
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
 from lego_rl.sandbox.docker.box import DockerSandbox
 from lego_rl.sandbox.docker.provider import DockerImage
+from lego_rl.sandbox.hole import Hole, HoleKind
 from lego_rl.sandbox.look import network
 from lego_rl.sandbox.sandbox import Phase, Sandbox
 from lego_rl.sandbox.seal import verify_seal
@@ -64,7 +65,7 @@ async def test_sockets_that_pass_a_namespace_are_found(
     finally:
         await box.close()
         os.close(empty)
-    assert ("vsock sockets can be made" in holes) == network.can_make(40)
+    assert (Hole(HoleKind.SOCKET, "vsock sockets can be made") in holes) == network.can_make(40)
 
 
 @pytest.mark.docker
@@ -87,4 +88,4 @@ async def test_sockets_that_pass_a_container_are_found(contained: DockerImage, m
         holes = await box.holes(SealRequest())
     finally:
         await box.close()
-    assert ("vsock sockets can be made" in holes) == network.can_make(40)
+    assert (Hole(HoleKind.SOCKET, "vsock sockets can be made") in holes) == network.can_make(40)

@@ -16,6 +16,7 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox import loss
 from lego_rl.sandbox.channel import Channel, SandboxDied
 from lego_rl.sandbox.controlled import ControlledSandbox
+from lego_rl.sandbox.hole import Hole, HoleKind
 from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.kubernetes import delta, evidence, manifests, policies, tree
 from lego_rl.sandbox.kubernetes.address import listener_at
@@ -46,7 +47,8 @@ MEMORY_EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.o
 SETTLE_SECONDS = 20.0
 """How long a network plug-in may take to bring a new policy into force."""
 PAUSE_SECONDS = 0.5
-NETWORK_HOLE = " answers"
+HELD_BY_POLICIES = (HoleKind.REACHED, HoleKind.NAME)
+"""Holes that may still be there because a network plug-in is slow."""
 INTERFACES = (
     "eth0", "tunl0", "sit0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "ip6tnl0", "ip6gre0",
 )  # fmt: skip
@@ -235,7 +237,7 @@ class PodSandbox(ControlledSandbox):
         )
 
     @override
-    async def holes(self, wanted: SealRequest) -> list[str]:
+    async def holes(self, wanted: SealRequest) -> list[Hole]:
         """See `Sandbox.holes`. An agent phase must reach its gateway, too."""
         if self._listener is None:
             return await super().holes(wanted)
@@ -244,7 +246,7 @@ class PodSandbox(ControlledSandbox):
         until = asyncio.get_running_loop().time() + SETTLE_SECONDS
         while True:
             found = await super().holes(wanted)
-            settled = not any(NETWORK_HOLE in hole for hole in found) and await self._succeeds(gateway)
+            settled = not any(hole.kind in HELD_BY_POLICIES for hole in found) and await self._succeeds(gateway)
             if settled or asyncio.get_running_loop().time() > until:
                 break
             await asyncio.sleep(PAUSE_SECONDS)

@@ -21,6 +21,7 @@ try:
 except ImportError:
     from hashlib import sha256
 
+HIDDEN, GIT = "hidden", "git"
 MAX_NAMED = 10
 """Most holes that are named; more of them say nothing new."""
 SUFFIXES = (".pack", ".idx", ".bundle")
@@ -46,14 +47,15 @@ class Repository:
         self.files: dict[str, tuple[int, str]] = {}
 
 
-def holes(fields: "list[str]") -> "list[str]":
-    """Hidden paths, repositories that are not as expected, and git objects outside of them."""
-    found, skip, fixtures = [], set(), set()
+def holes(fields: "list[str]") -> "list[tuple[str, str]]":
+    """Kinds and sentences: hidden paths, repositories that are not as expected, and git objects outside of them."""
+    found: list[tuple[str, str]] = []
+    skip, fixtures = set(), set()
     repositories: dict[str, Repository] = {}
     for field in fields:
         kind, _, value = field.partition(":")
         if kind == "hidden" and os.path.lexists(value):
-            found.append(f"{value} is visible")
+            found.append((HIDDEN, f"{value} is visible"))
         elif kind == "skip":
             skip.add(value)
         elif kind == "fixture":
@@ -69,12 +71,12 @@ def holes(fields: "list[str]") -> "list[str]":
     for path in suspects("/", skip):
         if path in repositories:
             seen.add(path)
-            found += differences(repositories[path])
+            found += [(GIT, said) for said in differences(repositories[path])]
         elif path not in fixtures:
-            found.append(f"{path} holds git objects that it must not")
+            found.append((GIT, f"{path} holds git objects that it must not"))
         if len(found) > MAX_NAMED:
-            return [*found[:MAX_NAMED], "and more"]
-    return found + [f"{path} is missing" for path in sorted(set(repositories) - seen)]
+            return [*found[:MAX_NAMED], (GIT, "and more")]
+    return found + [(GIT, f"{path} is missing") for path in sorted(set(repositories) - seen)]
 
 
 def suspects(root: str, skip: "set[str]") -> "Iterator[str]":

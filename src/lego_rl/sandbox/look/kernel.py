@@ -5,6 +5,7 @@
 
 import os
 
+KERNEL = "kernel"
 KERNEL_SWITCHES = (
     "/proc/sys/kernel/hostname",
     "/proc/sys/kernel/core_pattern",
@@ -17,7 +18,12 @@ CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 LOCKS = {"NoNewPrivs": "1", "Seccomp": "2"}
 
 
-def holes(fields: "list[str]") -> "list[str]":
+def holes(fields: "list[str]") -> "list[tuple[str, str]]":
+    """Kinds and sentences of what is found."""
+    return [(KERNEL, said) for said in open_locks()]
+
+
+def open_locks() -> "list[str]":
     """Writable kernel switches, capabilities, and locks that are off."""
     found = [f"{path} is writable" for path in KERNEL_SWITCHES if os.access(path, os.W_OK)]
     with open("/proc/self/status") as stream:

@@ -17,6 +17,7 @@ import os
 import select
 import time
 
+REACHED, NAME, INTERFACE, SOCKET, KEY = "reached", "name", "interface", "socket", "key"
 SECONDS = 1.0
 """How long an answer is waited for. A cluster's own services answer within milliseconds."""
 REFUSALS = (errno.ECONNREFUSED, errno.ECONNRESET)
@@ -38,22 +39,24 @@ QUERY = b"\x1e\x90\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x07example\x03com\x00
 """A question for the address of example.com (RFC 1035, 4.1)."""
 
 
-def holes(fields: "list[str]") -> "list[str]":
-    """Interfaces, routes, services that answer, and keys to services."""
+def holes(fields: "list[str]") -> "list[tuple[str, str]]":
+    """Kinds and sentences: interfaces, routes, services that answer, and keys to services."""
     allowed = {"lo", *values(fields, "interface")}
     deadline = time.monotonic() + SECONDS
     resolved: list[str] = []
     waiting = [lookup(name, resolved) for name in values(fields, "name")]
-    found = [f"interface {name} exists" for _, name in socket.if_nameindex() if name not in allowed]
-    found += [f"a route by {name} exists" for name in sorted(route_interfaces() - allowed)]
-    found += answers(attempts(fields), deadline)
-    found += [f"the socket {name} of another namespace can be seen" for name in abstract_sockets()]
-    found += [f"{name} sockets can be made" for name, number in FORBIDDEN_FAMILIES.items() if can_make(number)]
-    found += [f"the variable {name} is set" for name in os.environ if name.startswith(CLUSTER_VARIABLE)]
-    found += [f"{path} is visible" for path in KEYS if os.path.lexists(path)]
+    found = [(INTERFACE, f"interface {name} exists") for _, name in socket.if_nameindex() if name not in allowed]
+    found += [(INTERFACE, f"a route by {name} exists") for name in sorted(route_interfaces() - allowed)]
+    found += [(REACHED, said) for said in answers(attempts(fields), deadline)]
+    found += [(SOCKET, f"the socket {name} of another namespace can be seen") for name in abstract_sockets()]
+    found += [
+        (SOCKET, f"{name} sockets can be made") for name, number in FORBIDDEN_FAMILIES.items() if can_make(number)
+    ]
+    found += [(KEY, f"the variable {name} is set") for name in os.environ if name.startswith(CLUSTER_VARIABLE)]
+    found += [(KEY, f"{path} is visible") for path in KEYS if os.path.lexists(path)]
     for lock in waiting:
         lock.acquire(timeout=max(0.0, deadline - time.monotonic()))
-    return found + resolved
+    return found + [(NAME, said) for said in resolved]
 
 
 def values(fields: "list[str]", kind: str) -> "list[str]":
