@@ -118,7 +118,7 @@ HELP: Mapping[str, Help] = {
     ),
     "engine_failed": Help("the engine is down or out of memory", "`detail`: the engine's own words"),
     "engine_silent": Help(
-        "the engine hangs: a call got no answer, and then a request for one token did not either",
+        "the engine hangs: a call got no answer, and then there was no step for anybody",
         "the engine's own log",
     ),
     "capture_failed": Help(
@@ -194,8 +194,9 @@ _TWINS = (
     (
         "no answer of the model",
         "`wall_clock_budget` and others: it sampled for long",
-        "`engine_silent`: when the session is over, the engine does not sample one token either; `engine_failed`: it"
-        " says so",
+        "`engine_silent`: when the session is over, the engine takes no step for anybody for a minute. Calls of other"
+        " sessions make it slow but not silent: each step does something for one of them, and a change of weights"
+        " is no silence; `engine_failed`: it says so",
     ),
     ("no model call", "–", "`harness_silent`: the policy was never asked, so it has decided nothing"),
     (

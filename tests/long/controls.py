@@ -55,6 +55,9 @@ class BlindEngine:
         sample = await self.engine.generate(self.blinded(prompt_ids), sampling, routes_from=routes_from)
         return replace(sample, prompt_ids=tuple(prompt_ids))
 
+    async def progressed(self) -> None:
+        await self.engine.progressed()
+
     def blinded(self, ids: Sequence[int]) -> list[int]:
         inside, shown = False, []
         for token in ids:

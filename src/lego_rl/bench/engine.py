@@ -77,3 +77,6 @@ class ReadyEngine:
             routes=None if self._routes is None else self._routes.rows[routes_from:fed].copy(),
             routes_from=routes_from,
         )
+
+    async def progressed(self) -> None:
+        """Return at once: what it says is ready."""

@@ -109,6 +109,10 @@ class Tape:
         self.samples.append(sample)
         return sample
 
+    async def progressed(self) -> None:
+        """See `Engine.progressed`."""
+        await self._engine.progressed()
+
 
 @dataclass(frozen=True)
 class Bench:

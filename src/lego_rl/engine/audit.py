@@ -96,6 +96,10 @@ class AuditedEngine:
         self._log.record(sample)
         return sample
 
+    async def progressed(self) -> None:
+        """The wrapped engine's."""
+        await self._engine.progressed()
+
     def reconcile(self, trained: TrainedTokens) -> Reconciliation:
         """Compare a training batch with what the engine returned; see `reconcile`."""
         return reconcile(trained, self._log)

@@ -104,6 +104,19 @@ class Engine(Protocol):
         """
         ...
 
+    async def progressed(self) -> None:
+        """Return once the engine has done something for anybody since this was called; never while it hangs.
+
+        Something is a step, whichever calls are in it: how long the queue is, how long prompts and answers are and who
+        sent them make no difference, so no load brings it about that this does not return. An engine that has nothing
+        to do, that whoever trains has paused, or that takes new weights does not hang, and this returns. It joins no
+        queue of calls and samples nothing.
+
+        Raises:
+            EngineError: The engine failed or is unhealthy.
+        """
+        ...
+
 
 class EngineError(Exception):
     """The engine could not answer: an infrastructure fault that the gateway turns into a status worth retrying."""

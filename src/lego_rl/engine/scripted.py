@@ -98,6 +98,9 @@ class ScriptedEngine:
             routes_from=routes_from,
         )
 
+    async def progressed(self) -> None:
+        """Return at once: it has no steps that could hang. What a script waits for is the script's own affair."""
+
 
 def synthetic_logprobs(call_id: str, count: int) -> NDArray[np.float32]:
     """``[count]`` log-probs in (-3, 0), a function of call and position; two of a call are hardly ever equal.

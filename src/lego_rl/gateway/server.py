@@ -13,12 +13,10 @@ import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from lego_rl.engine.protocol import Engine, EngineError, Sampling
-from lego_rl.engine.token_ids import TokenIds
+from lego_rl.engine.protocol import Engine, EngineError
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.connections import CONNECTIONS, BoundedListener
 from lego_rl.gateway.dialects import DIALECTS
@@ -34,6 +32,9 @@ from lego_rl.gateway.trajectory import Trajectory
 from lego_rl.messages import Json
 
 _LOG = logging.getLogger(__name__)
+
+_PIECES = 20
+"""Of the time in which an engine has to show a sign of life."""
 
 _BODY_BASE, _BODY_PER_TOKEN, _BODY_MOST = 4 * 2**20, 64, 64 * 2**20
 """Bytes of a request body: for what never becomes a token (images, markup), for each token of context, and at most."""
@@ -144,22 +145,31 @@ class Gateway:
         bounded = BoundedListener(sock, runner.server, self._connections)
         return Listener(bounded, runner)
 
-    async def engine_answers(self, within_sec: float) -> bool:
-        """Whether the engine samples a token when it is asked for one: the health of an engine that was silent.
+    async def engine_hangs(self, within_sec: float) -> bool:
+        """Whether the engine does nothing at all for anybody: what it means for an engine to be silent.
+
+        It is not asked to sample: a call would wait behind those of all other sessions, which agents send.
 
         Args:
-            within_sec: How long it may take.
+            within_sec: How long its next step may take.
         """
-        sampling = Sampling(temperature=1.0, max_tokens=1, stop_token_ids=self._template.stop_token_ids, seed=0)
-        prompt = TokenIds(np.array([self._template.end_of_turn], np.int32))
+        sign = asyncio.ensure_future(self._engine.progressed())
         try:
-            async with asyncio.timeout(within_sec):
-                await self._engine.generate(prompt, sampling)
-        except (TimeoutError, EngineError):
-            return False
+            # In pieces: where this whole process stood still for so long, the engine's thread may have, too.
+            for _ in range(_PIECES):
+                await asyncio.wait({sign}, timeout=within_sec / _PIECES)
+                if sign.done():
+                    break
+            else:
+                return True
+            await sign
+        except EngineError:
+            return True
         except Exception:  # noqa: BLE001  # no evidence that it is down: a bug, which the log shows
-            _LOG.exception("the engine met what nobody foresaw when it was asked for one token")
-        return True
+            _LOG.exception("the engine met what nobody foresaw when it was asked for a sign of life")
+        finally:
+            sign.cancel()
+        return False
 
     async def close(self, session: Session) -> Trajectory:
         """End a session and return what was captured; once, for the session does not hold it any longer.

@@ -34,7 +34,7 @@ class HostFailure(StrEnum):
     ENGINE = "engine"
     """The engine said so."""
     ENGINE_SILENT = "engine_silent"
-    """A call got no answer, and after the session's end the engine did not answer a probe."""
+    """A call got no answer, and after the session's end the engine took no step for anybody: no load does that."""
     CAPTURE = "capture"
     GATEWAY = "gateway"
     """The listener's socket, whose descriptor only the host has."""

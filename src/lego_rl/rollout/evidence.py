@@ -36,7 +36,7 @@ class Inspection:
 
     Attributes:
         shortage: What the host has run out of, if anything.
-        engine_silent: Whether the engine did not answer a probe either.
+        engine_silent: Whether the engine did nothing for anybody afterwards either.
     """
 
     shortage: Shortage | None = None

@@ -164,7 +164,7 @@ FAULT_TABLE: Mapping[Ended, Row] = {
         _masked(Ended.SETUP_FAILED, "the harness could not be set up in the sandbox"),
         _masked(Ended.HARNESS_SILENT, "the harness never called the model"),
         _masked(Ended.ENGINE_FAILED, "the engine failed to answer"),
-        _masked(Ended.ENGINE_SILENT, "the engine did not answer, and no probe of it either"),
+        _masked(Ended.ENGINE_SILENT, "the engine did not answer, and then did nothing for anybody"),
         _masked(Ended.CAPTURE_FAILED, "the engine's answers contradict themselves", retries=1),
         _masked(Ended.GATEWAY_LOST, "the gateway's listener was lost"),
         _masked(Ended.SANDBOX_KILLED, "somebody outside killed the sandbox"),

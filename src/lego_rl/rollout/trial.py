@@ -64,7 +64,7 @@ class Runtime:
         model: Model name that the harness sends.
         scratch: What becomes of Harbor's own files.
         reserves: With how little the host counts as having run out.
-        probe_sec: How long an engine that left a call unanswered may take to sample one token.
+        step_sec: How long an engine that left a call unanswered may take for its next step before it counts as hanging.
     """
 
     gateway: Gateway
@@ -75,7 +75,7 @@ class Runtime:
     model: str = "policy"
     scratch: Scratch = Scratch.DELETE
     reserves: Reserves = field(default_factory=Reserves)
-    probe_sec: float = 60.0
+    step_sec: float = 60.0
 
     @property
     def store(self) -> TrialStore:
@@ -181,7 +181,7 @@ async def _inspect(runtime: Runtime, live: LiveTrial, grades: Grades, failure: F
     folders = (runtime.state.root, runtime.directory.path)
     return Inspection(
         shortage=host_shortage(folders, runtime.reserves) if may else None,
-        engine_silent=live.session.unanswered and not await runtime.gateway.engine_answers(runtime.probe_sec),
+        engine_silent=live.session.unanswered and await runtime.gateway.engine_hangs(runtime.step_sec),
     )
 
 

@@ -55,6 +55,9 @@ class Led:
         reply = await self.policy(tuple(prompt_ids), sampling)
         return await self.engine.generate(prompt_ids, sampling, routes_from=routes_from, forced_ids=reply.token_ids)
 
+    async def progressed(self) -> None:
+        await self.engine.progressed()
+
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from fault_injections import INJECTIONS, TWINS, FaultyTrials, Injection, faulty_trials
+from fault_injections import INJECTIONS
+from fault_twins import TWINS
+from faulty_trials import FaultyTrials, Injection, faulty_trials
 from rollout_kit import FIX, bash
 
 from lego_rl.evaluate.heldout import Score, score

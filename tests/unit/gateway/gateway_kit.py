@@ -125,6 +125,9 @@ class Tape:
             self.when_answered()
         return sample
 
+    async def progressed(self) -> None:
+        await self.engine.progressed()
+
 
 def tape(replies: Iterable[str | Sequence[int]], *, routes: SyntheticRoutes | None = ROUTES) -> Tape:
     """An engine that gives these answers in turn."""
@@ -156,6 +159,9 @@ class GatedEngine:
             self.aborted.set()
             raise
         return await self.inner.generate(prompt_ids, sampling, routes_from=routes_from)
+
+    async def progressed(self) -> None:
+        await self.inner.progressed()
 
 
 def user(text: str) -> Message:

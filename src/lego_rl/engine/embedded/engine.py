@@ -31,7 +31,7 @@ from lego_rl.engine.embedded.prefix_cache import BLOCK_TOKENS
 from lego_rl.engine.embedded.stats import EngineStats
 from lego_rl.engine.embedded.stepper import EngineOptions
 from lego_rl.engine.embedded.weights import Weights, state_digest
-from lego_rl.engine.embedded.worker import WeightChange, Worker
+from lego_rl.engine.embedded.worker import SignOfLife, WeightChange, Worker
 from lego_rl.engine.protocol import Sample, Sampling
 from lego_rl.errors import ConfigError
 
@@ -169,6 +169,19 @@ class EmbeddedEngine:
             call.cancelled = True
             self._worker.wake()
             raise
+
+    async def progressed(self) -> None:
+        """Return after the next step, or at once where there is none to take; see `Engine.progressed`.
+
+        Nothing pauses this engine, and new weights come in between two steps.
+
+        Raises:
+            EngineError: The engine is unhealthy or closed.
+        """
+        loop = asyncio.get_running_loop()
+        sign = SignOfLife(loop, loop.create_future())
+        self._worker.submit(sign)
+        await sign.future
 
     async def load_weights(self, state: Mapping[str, Tensor], version: int) -> None:
         """Sample from other weights from the next step on. Returns when they are in use.

@@ -84,8 +84,11 @@ class Stepper:
             call.change_weights(self._serial)
         self._totals = replace(self._totals, weight_loads=self._totals.weight_loads + 1)
 
-    def step(self) -> None:
+    def step(self) -> bool:
         """Feed and draw once for every call that can go on.
+
+        Returns:
+            Whether any could, or there is no call: false would go on for ever.
 
         Raises:
             EngineError: The policy's logits are not finite.
@@ -119,6 +122,7 @@ class Stepper:
         )
         for call, sample in finished:
             self._answer(call, sample)
+        return bool(planned) or not (self.schedule.running or self.schedule.waiting)
 
     def _new_state(self, call: Call) -> KvBuffer:
         room = len(call.prompt_ids) + min(call.sampling.max_tokens, _FIRST_RESERVE)

@@ -2,7 +2,8 @@
 
 Invariant: everything the stepper owns is touched by this thread only. Others leave calls and weight changes in an
 inbox, which is emptied between two steps, and get their answers on their own event loop. If a step fails the engine is
-unhealthy for good: every call, present and future, fails with the cause, and none is left waiting.
+unhealthy for good: every call, present and future, fails with the cause, and none is left waiting. Whoever asks for a
+sign of life gets it after the next step, and a step is bounded by the engine's options, not by what waits.
 """
 
 import contextlib
@@ -38,6 +39,22 @@ class WeightChange:
     future: "Future[None]"
 
 
+@dataclass(frozen=True, eq=False)
+class SignOfLife:
+    """Somebody wants to know whether the thread still takes steps.
+
+    Attributes:
+        loop: Where `future` lives.
+        future: Resolved after the next step, or at once where there is none to take.
+    """
+
+    loop: AbstractEventLoop
+    future: "Future[None]"
+
+
+type _Item = Call | WeightChange | SignOfLife
+
+
 class Worker:
     """Runs a `Stepper` in a thread of its own.
 
@@ -51,7 +68,8 @@ class Worker:
         self._stepper = Stepper(weights, version, options, _answer)
         self._threads = options.threads
         self._threads_of_others = torch.get_num_threads()
-        self._inbox: deque[Call | WeightChange] = deque()
+        self._inbox: deque[_Item] = deque()
+        self._watching: list[SignOfLife] = []
         self._wakeup = threading.Condition()
         self._closing = False
         self._failure: EngineError | None = None
@@ -77,8 +95,8 @@ class Worker:
         """Totals so far."""
         return self._stepper.stats()
 
-    def submit(self, item: Call | WeightChange) -> None:
-        """Leave a call or a weight change in the inbox.
+    def submit(self, item: _Item) -> None:
+        """Leave a call, a weight change or the question for a sign of life in the inbox.
 
         Raises:
             EngineError: The engine is unhealthy or closed.
@@ -107,7 +125,8 @@ class Worker:
         try:
             with torch.inference_mode():
                 while self._collect():
-                    self._stepper.step()
+                    if self._stepper.step():
+                        self._show_life()
         except Exception as error:  # noqa: BLE001 - handed to every caller, which is the only place it can be raised
             self._fail(EngineError(f"the engine stopped: {type(error).__name__}: {error}"), error)
         else:
@@ -136,19 +155,28 @@ class Worker:
         schedule = self._stepper.schedule
         return not (self._inbox or self._closing or schedule.running or schedule.waiting)
 
-    def _accept(self, item: Call | WeightChange) -> None:
-        if isinstance(item, Call):
-            self._stepper.schedule.waiting.append(item)
-        else:
-            self._stepper.load(item.weights, item.version)
-            _post(item.loop, _set_result, item.future, None)
+    def _accept(self, item: _Item) -> None:
+        match item:
+            case Call():
+                self._stepper.schedule.waiting.append(item)
+            case WeightChange():
+                self._stepper.load(item.weights, item.version)
+                _post(item.loop, _set_result, item.future, None)
+            case SignOfLife():
+                self._watching.append(item)
+
+    def _show_life(self) -> None:
+        for each in self._watching:
+            _post(each.loop, _set_result, each.future, None)
+        self._watching.clear()
 
     def _fail(self, failure: EngineError, cause: Exception | None) -> None:
         failure.__cause__ = cause
         with self._wakeup:
             self._failure = failure
-            items: list[Call | WeightChange] = [*self._inbox, *self._stepper.schedule]
+            items: list[_Item] = [*self._inbox, *self._watching, *self._stepper.schedule]
             self._inbox.clear()
+            self._watching.clear()
         for item in items:
             error = EngineError(str(failure))
             error.__cause__ = failure
