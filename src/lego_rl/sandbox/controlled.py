@@ -36,35 +36,84 @@ DRAIN_SECONDS = 0.25
 
 
 class ControlledSandbox(ABC):
-    """The part of a `Sandbox` that its first process does.
+    """The part of a `Sandbox` that its first process does, and the order in which every sandbox ends.
 
     Args:
         image: What it started from.
         limits: Its limits.
         channel: Requests to the first process.
+        surroundings: What the check of the seal takes as given here.
     """
 
-    def __init__(self, image: Tree, limits: Limits, channel: Channel) -> None:
+    def __init__(self, image: Tree, limits: Limits, channel: Channel, surroundings: Surroundings) -> None:
         self._tree = image
         self.limits = limits
+        self.surroundings = surroundings
         self._channel = channel
         self._relay: Relay | None = None
+        self._asked_to_end = False
+        """This host has ended it: a first process that answers no more is no loss."""
+        self._dead = False
+        """Every process in it is dead for certain: what it wrote changes no more."""
+        self._closed = False
 
     @property
     @abstractmethod
     def environment(self) -> dict[str, str]:
-        """What every command is given unless it says otherwise."""
+        """See `Sandbox.environment`."""
 
     @abstractmethod
     def _kill_first(self) -> None:
         """Kill the first process, and with it all others in the sandbox."""
 
     @abstractmethod
+    async def _die(self) -> None:
+        """Kill everything in the sandbox, and wait until it is dead.
+
+        Raises:
+            SandboxError: That is not certain.
+        """
+
+    @abstractmethod
+    async def _discard(self) -> None:
+        """Remove what the sandbox wrote; what cannot be removed is logged and left."""
+
+    @abstractmethod
     async def _loss(self) -> Loss | None:
         """Who took away a sandbox that does not answer any more, by evidence that nothing inside can produce.
 
-        ``None`` where the host ended it for a limit or on its own account, and wherever it cannot tell for certain.
+        It is asked only where this host has not ended it. ``None`` where it was killed for a limit, and wherever that
+        cannot be told for certain.
         """
+
+    async def kill(self) -> None:
+        """See `Sandbox.kill`."""
+        if self._dead or self._closed:
+            return
+        if self._relay is not None:
+            await self._relay.close()
+        self._asked_to_end = True
+        await self._die()
+        self._dead = True
+
+    async def close(self) -> None:
+        """See `Sandbox.close`."""
+        if self._closed:
+            return
+        try:
+            await self.kill()
+        finally:
+            self._closed = True
+            await self._discard()
+
+    def _check_dead(self) -> None:
+        """Refuse what only a dead sandbox has.
+
+        Raises:
+            SandboxError: It is alive.
+        """
+        if not self._dead:
+            raise SandboxError("what a running sandbox has written may still change", "kill it first")
 
     async def exec(
         self,
@@ -77,19 +126,7 @@ class ControlledSandbox(ABC):
         grace_sec: float = 0.0,
         sink: OutputSink | None = None,
     ) -> Completed:
-        """Run a program and wait for it.
-
-        When the time is up, or the caller is cancelled, every process in the sandbox but its first is killed.
-
-        Args:
-            argv: Program, looked up in the given ``PATH``, and arguments.
-            env: Added to `environment`.
-            cwd: Working directory; the work tree by default.
-            stdin: Text for standard input, which then ends.
-            timeout_sec: Seconds.
-            grace_sec: Between the request to end (SIGTERM), when the time is up, and the kill; no request by default.
-            sink: Is given output as it comes.
-        """
+        """See `Sandbox.exec`."""
         return await self._execute(
             "exec", argv, env=env, cwd=cwd, stdin=stdin, timeout_sec=timeout_sec, grace_sec=grace_sec, sink=sink
         )
@@ -103,10 +140,7 @@ class ControlledSandbox(ABC):
         timeout_sec: float | None = None,
         grace_sec: float = 0.0,
     ) -> Completed:
-        """Run a program as `exec` does, and kill everything else in the sandbox the moment it ends.
-
-        When this returns, nothing of the sandbox's can write any more but its first process.
-        """
+        """See `Sandbox.run_last`."""
         return await self._execute("last", argv, env=env, stdin=stdin, timeout_sec=timeout_sec, grace_sec=grace_sec)
 
     async def _execute(
@@ -136,7 +170,7 @@ class ControlledSandbox(ABC):
             timed_out = True
             try:
                 if grace_sec > 0:
-                    await self._ask_to_end(pipes, grace_sec)
+                    await self._terminate(pipes, grace_sec)
             finally:
                 await self.kill_processes()
         except asyncio.CancelledError:
@@ -144,35 +178,20 @@ class ControlledSandbox(ABC):
             raise
         except SandboxDied:
             died = True
-            loss = await self._loss()
+            loss = await self._lost()
         finally:
             for pipe in pipes:
                 await pipe.drain(DRAIN_SECONDS)
         return Completed(returncode, output["stdout"].text(), output["stderr"].text(), timed_out, died, loss)
 
     async def put(self, folder: str, tree: Iterable[Record]) -> None:
-        """Write records below `folder`; links below it are replaced, never followed.
-
-        Raises:
-            TransferError: Something could not be written.
-            SandboxError: The sandbox died.
-        """
+        """See `Sandbox.put`."""
         await self._operate(["put", folder], await asyncio.to_thread(records.encode, tree))
 
     async def get(self, path: str) -> list[Record]:
-        """Read a file or folder as records; special files and what may not be read are left out.
-
-        Raises:
-            TransferError: There is no such path.
-            SandboxError: It is larger than a transfer may be, or the sandbox died.
-        """
+        """See `Sandbox.get`."""
         stream = await self._operate(["get", path])
         return await asyncio.to_thread(lambda: list(records.decode(stream)))
-
-    @property
-    def surroundings(self) -> Surroundings:
-        """What the check of the seal takes as given here."""
-        return Surroundings()
 
     async def holes(self, wanted: SealRequest) -> list[Hole]:
         """See `Sandbox.holes`."""
@@ -181,15 +200,7 @@ class ControlledSandbox(ABC):
         return [Hole.of_line(line) for line in told.splitlines()]
 
     async def listen(self, port: int, address: str = LOOPBACK) -> socket.socket:
-        """A non-blocking socket that listens on the sandbox's own loopback, for the host to serve.
-
-        Args:
-            port: TCP port.
-            address: One of 127.0.0.0/8.
-
-        Raises:
-            SandboxError: The port cannot be bound.
-        """
+        """See `Sandbox.listen`."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await self._channel.listener(port, address)
@@ -219,22 +230,14 @@ class ControlledSandbox(ABC):
                 await self.close()
                 raise
 
-    async def _hang_up(self) -> None:
-        """End what `relay` began."""
-        if self._relay is not None:
-            await self._relay.close()
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Kill everything and remove what the sandbox wrote."""
-
     async def kill_processes(self) -> None:
-        """Kill every process in the sandbox but its first, which stays to serve; one that does not answer goes too."""
+        """See `Sandbox.kill_processes`."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 with suppress(SandboxDied):
                     await self._channel.reply(await self._channel.send(["kill"], []))
         except TimeoutError:
+            self._asked_to_end = True
             self._kill_first()
 
     async def _operate(self, fields: list[str], content: bytes = b"") -> bytes:
@@ -242,11 +245,15 @@ class ControlledSandbox(ABC):
             return await operate(self._channel, fields, content)
         except SandboxError as error:
             died = isinstance(error.__cause__, SandboxDied)
-            if died and (loss := await self._loss()) is not None:
+            if died and (loss := await self._lost()) is not None:
                 raise SandboxLostError(loss) from error
             raise
 
-    async def _ask_to_end(self, pipes: Sequence[OutputPipe], grace_sec: float) -> None:
+    async def _lost(self) -> Loss | None:
+        """Who took away a sandbox that does not answer any more, where that was not this host."""
+        return None if self._asked_to_end else await self._loss()
+
+    async def _terminate(self, pipes: Sequence[OutputPipe], grace_sec: float) -> None:
         """Send SIGTERM to every process but the first, and wait, but not for long, until all have hung up."""
         with suppress(TimeoutError, SandboxDied):
             async with asyncio.timeout(grace_sec):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lego_rl.errors import SandboxError, TaskError
-from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.limits import DEFAULT_LIMITS, Limits
 from lego_rl.sandbox.loss import Loss, LossCause, SandboxLostError
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.ownership import Ownership
@@ -63,7 +63,7 @@ async def grade(
     patch: Patch,
     image: TaskImage,
     *,
-    limits: Limits | None = None,
+    limits: Limits = DEFAULT_LIMITS,
     timeout_sec: float = GRADING_SECONDS,
 ) -> Verdict:
     """Grade `patch`.
@@ -168,7 +168,7 @@ async def _judge(tests: TestSpec | TestScript, box: Sandbox) -> _Judged:
             return _Judged(reward or 0, "no_report" if reward is None else "completed", report=content or text)
 
 
-async def _fresh(image: TaskImage, limits: Limits | None, task: Task, run: _Run) -> Sandbox:
+async def _fresh(image: TaskImage, limits: Limits, task: Task, run: _Run) -> Sandbox:
     try:
         box = await image.start(Phase.GRADING, mounts=run.mounts, limits=limits, network=task.network)
         if run.logs:

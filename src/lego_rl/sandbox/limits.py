@@ -30,6 +30,10 @@ class Limits:
     output_bytes: int = 1 << 20
 
 
+DEFAULT_LIMITS = Limits()
+"""Where neither a task nor a recipe says anything."""
+
+
 @dataclass(frozen=True)
 class LimitReport:
     """Which mechanism is in force for which limit."""

@@ -15,7 +15,7 @@ from typing import Protocol
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.hole import Hole
-from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
+from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitHits, LimitReport, Limits
 from lego_rl.sandbox.loss import Loss
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.records import Record
@@ -254,7 +254,7 @@ class TaskImage(Tree, Protocol):
         phase: Phase,
         *,
         mounts: Sequence[Mount] = (),
-        limits: Limits | None = None,
+        limits: Limits = DEFAULT_LIMITS,
         network: Network = NO_NETWORK,
     ) -> Sandbox:
         """Start a sandbox.

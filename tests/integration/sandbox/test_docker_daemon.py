@@ -155,7 +155,7 @@ async def test_a_daemon_that_is_gone_does_not_hold_what_was_done(
     assert "left for the next run to remove" in caplog.text
     # Of an owner that lives nothing is taken; once it is dead, the next run finds the container by its labels.
     assert DockerProvider(state, image.ground.engine).reap() == []
-    await box_module.in_thread(box_module._discard, image.ground, box.run_folder)
+    await box_module._discard(image.ground, box.run_folder)
     assert not list(state.runs.iterdir())
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sandbox_tools import shell
 
-from lego_rl.sandbox.bubblewrap import box as bubblewrap_box
+from lego_rl.sandbox import local
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
@@ -15,7 +15,7 @@ from lego_rl.sandbox.state import State
 async def test_very_many_files_hold_up_no_trial(
     state: State, task_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(bubblewrap_box, "REMOVE_SECONDS", 0.0)
+    monkeypatch.setattr(local, "REMOVE_SECONDS", 0.0)
     image = BubblewrapProvider(state).prepare(task_dir / "environment", workdir="/app")
     box = await image.start(Phase.AGENT)
     await shell(box, "mkdir many && cd many && touch $(seq 5000)")

@@ -166,7 +166,7 @@ def _leave_alive(patch: pytest.MonkeyPatch, left: list[BubblewrapSandbox]) -> No
     _leave_processes(patch)
     patch.setattr(SealedEnvironment, "kill", wait)
     patch.setattr(SealedEnvironment, "stop", keep)
-    patch.setattr(BubblewrapSandbox, "_check_killed", lambda _: None)
+    patch.setattr(ControlledSandbox, "_check_dead", lambda _: None)
 
 
 def _unlimited(patch: pytest.MonkeyPatch, _: Path) -> None:

@@ -10,7 +10,7 @@ from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
 from lego_rl.sandbox.bubblewrap.preflight import check_machine
 from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.image import Image, check_rootfs, prepare_image
-from lego_rl.sandbox.limits import LimitReport, Limits
+from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.probe import WORKDIR, probe
 from lego_rl.sandbox.sandbox import Phase, check_phase
@@ -64,7 +64,7 @@ class BubblewrapImage:
         phase: Phase,
         *,
         mounts: Sequence[Mount] = (),
-        limits: Limits | None = None,
+        limits: Limits = DEFAULT_LIMITS,
         network: Network = NO_NETWORK,
     ) -> BubblewrapSandbox:
         """See `TaskImage.start`. The calling thread must outlive the sandbox."""

@@ -8,56 +8,41 @@ hangs up. That it is dead is the kernel's word, not the daemon's.
 import asyncio
 import http.client
 import logging
-import os
-import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import override
 
-from lego_rl.errors import SandboxError
-from lego_rl.sandbox.controlled import ControlledSandbox
-from lego_rl.sandbox.diff import OverlaySnapshot
 from lego_rl.sandbox.docker.config import container, surroundings
 from lego_rl.sandbox.docker.engine import DaemonError, Engine
 from lego_rl.sandbox.docker.ground import Ground
 from lego_rl.sandbox.docker.labels import labels_of
 from lego_rl.sandbox.docker.launch import Running, in_thread, launch
 from lego_rl.sandbox.docker.sweep import sweep
-from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
+from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitHits, LimitReport, Limits
+from lego_rl.sandbox.local import LocalSandbox, remove_in_time
 from lego_rl.sandbox.loss import Loss, LossCause
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.outside_kill import increase, oom_kills, outside_kill
-from lego_rl.sandbox.report import REPORT_NAME, read_report
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal_request import Surroundings
 from lego_rl.sandbox.state import RunFolder
-from lego_rl.sandbox.user import HOME, SYSTEM_PATH, USER
-from lego_rl.sandbox.watchdog import Watchdog
+from lego_rl.sandbox.user import SYSTEM_PATH, VARIABLES
 from lego_rl.tasks.network import NO_NETWORK, Network
-
-KILL_SECONDS = 10.0
 
 _log = logging.getLogger(__name__)
 
 
-class DockerSandbox(ControlledSandbox):
+class DockerSandbox(LocalSandbox):
     """A started container; made by `start`, ended by `close`."""
 
     def __init__(
         self, ground: Ground, limits: Limits, run: RunFolder, running: Running, surroundings: Surroundings
     ) -> None:
-        super().__init__(ground, limits, running.channel)
+        super().__init__(ground, limits, surroundings, run, running, watches_memory=False)
         self.image = ground
-        self.run_folder = run
-        self._surroundings = surroundings
         self._cgroups = running.cgroups
-        self._pidfd = running.pidfd
-        self._killed = self._closed = False
-        self._ended_here = False
-        self._oom_kills = oom_kills()
         self._hits = LimitHits()
-        self._watchdog = Watchdog(run, limits, running.first, running.pidfd, watches_memory=False)
 
     @classmethod
     async def start(
@@ -67,7 +52,7 @@ class DockerSandbox(ControlledSandbox):
         network: Network = NO_NETWORK,
         *,
         mounts: Sequence[Mount] = (),
-        limits: Limits | None = None,
+        limits: Limits = DEFAULT_LIMITS,
         services: Mapping[str, str] | None = None,
     ) -> "DockerSandbox":
         """Start a container, in no network of the daemon's or in one where tests may reach whatever the machine does.
@@ -75,14 +60,13 @@ class DockerSandbox(ControlledSandbox):
         Raises:
             SandboxError: Some part of the isolation could not be established.
         """
-        limits = limits or Limits()
         run = ground.state.new_run()
         name = name_of(run)
         try:
             body = container(ground, phase, mounts, limits, run, network=network, labels=labels_of(ground.state, run))
             running = await launch(ground.engine, name, body, limits, run)
         except BaseException:
-            await in_thread(_discard, ground, run)
+            await _discard(ground, run)
             raise
         box = cls(ground, limits, run, running, surroundings(ground, mounts))
         await box.relay(network, services or {})
@@ -90,99 +74,43 @@ class DockerSandbox(ControlledSandbox):
 
     @property
     @override
-    def surroundings(self) -> Surroundings:
-        """See `ControlledSandbox`."""
-        return self._surroundings
-
-    @property
-    @override
     def environment(self) -> dict[str, str]:
-        """What every command is given unless it says otherwise."""
+        """See `Sandbox.environment`."""
         own, python = self.image.image.env.get("PATH", SYSTEM_PATH), self.image.toolchain.path
         # An image brings its own Python, if any; where the programs are the host's, ours has pytest and nothing else.
         path = f"{python}:{own}" if self.image.root.is_host else f"{own}:{python}"
-        defaults = {"HOME": HOME, "USER": USER, "LANG": "C.UTF-8", "TERM": "dumb"}
-        return {**defaults, **self.image.image.env, "PATH": path}
+        return {**VARIABLES, **self.image.image.env, "PATH": path}
 
     @property
     def limit_report(self) -> LimitReport:
-        """What enforces the limits."""
+        """See `Sandbox.limit_report`."""
         return self._cgroups.report()
 
     def limit_hits(self) -> LimitHits:
-        """Which of its own limits the sandbox ran into, by the host's evidence."""
-        counted = self._hits if self._killed else self._counted()
+        """See `Sandbox.limit_hits`."""
+        counted = self._hits if self._dead else self._counted()
         return replace(counted, disk=self._watchdog.disk_full, unmeasured=self._watchdog.failed)
 
-    async def kill(self) -> None:
-        """Kill everything in the sandbox; its files stay on the host. Calling it again, or when closed, does nothing.
+    @override
+    async def _ended(self) -> None:
+        await _has_ended(self._pidfd)
 
-        Raises:
-            SandboxError: A process is still alive; the snapshot must not be trusted then.
-        """
-        if self._killed or self._closed:
-            return
-        await self._hang_up()
-        self._watchdog.cancel()
+    @override
+    async def _die(self) -> None:
         counted = self._counted()  # The groups are gone soon after the last process.
-        self._channel.close()
-        self._kill_first()
-        try:
-            # The first process of a pid namespace has ended only when every other process in it has.
-            await asyncio.wait_for(_ended(self._pidfd), KILL_SECONDS)
-        except TimeoutError as error:
-            raise SandboxError(
-                "a container could not be killed", "look for processes stuck in the kernel (state D in ps)"
-            ) from error
+        await super()._die()
         out_of_memory = await in_thread(_ran_out_of_memory, self.image.engine, name_of(self.run_folder))
         self._hits = replace(counted, memory=max(counted.memory, int(out_of_memory)))
-        self._killed = True
-
-    async def snapshot(self) -> OverlaySnapshot:
-        """See `Sandbox.snapshot`."""
-        self._check_killed()
-        return OverlaySnapshot(self.run_folder.upper)
-
-    async def report(self, name: str = REPORT_NAME) -> bytes:
-        """See `Sandbox.report`."""
-        self._check_killed()
-        return await asyncio.to_thread(read_report, self.run_folder.report / name)
-
-    def _check_killed(self) -> None:
-        if not self._killed:
-            raise SandboxError("what a running sandbox has written may still change", "kill it first")
-
-    async def close(self) -> None:
-        """Kill everything and remove the container and what it wrote; a snapshot is gone with it.
-
-        Raises:
-            SandboxError: A process is still alive. What merely cannot be removed is logged and left.
-        """
-        if self._closed:
-            return
-        try:
-            await self.kill()
-        finally:
-            self._closed = True
-            os.close(self._pidfd)
-            await in_thread(_discard, self.image, self.run_folder)
 
     @override
-    async def _loss(self) -> Loss | None:
-        if self._ended_here or self._watchdog.has_killed:
+    async def _remove(self) -> None:
+        await _discard(self.image, self.run_folder)
+
+    @override
+    async def _taken_by(self) -> Loss | None:
+        if increase(self._oom_kills, oom_kills()) != 0:
             return None
-        with suppress(TimeoutError):
-            await asyncio.wait_for(_ended(self._pidfd), KILL_SECONDS)
-            if increase(self._oom_kills, oom_kills()) == 0:
-                return await in_thread(_taken_by, self.image.engine, name_of(self.run_folder))
-        return None
-
-    @override
-    def _kill_first(self) -> None:
-        """Kill the first process: the kernel then kills all others in the sandbox."""
-        self._ended_here = True
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        return await in_thread(_taken_by, self.image.engine, name_of(self.run_folder))
 
     def _counted(self) -> LimitHits:
         """The kernel's counters; nothing where the groups are gone already, with a container that has ended."""
@@ -196,7 +124,7 @@ def name_of(run: RunFolder) -> str:
     return f"lego-rl-{run.path.name}"
 
 
-async def _ended(pidfd: int) -> None:
+async def _has_ended(pidfd: int) -> None:
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
 
@@ -236,12 +164,12 @@ def _ran_out_of_memory(engine: Engine, name: str) -> bool:
         return False
 
 
-def _discard(ground: Ground, run: RunFolder) -> None:
+async def _discard(ground: Ground, run: RunFolder) -> None:
     """Remove a container, whatever became of it, and what it wrote; what cannot be removed is left for the next run."""
     try:
-        ground.engine.remove(name_of(run))
-        sweep(ground.engine, ground.state, run)
+        await in_thread(ground.engine.remove, name_of(run))
+        await in_thread(sweep, ground.engine, ground.state, run)
     except DaemonError as error:
         _log.warning("container %s is left for the next run to remove: %s", name_of(run), error)
         return
-    run.remove()
+    await remove_in_time(run)

@@ -15,7 +15,7 @@ from lego_rl.sandbox.docker.root import host_root
 from lego_rl.sandbox.docker.sweep import sweep
 from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.image import Image
-from lego_rl.sandbox.limits import LimitReport, Limits
+from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.probe import WORKDIR, probe
 from lego_rl.sandbox.sandbox import Phase, check_phase
@@ -60,7 +60,7 @@ class DockerImage:
         phase: Phase,
         *,
         mounts: Sequence[Mount] = (),
-        limits: Limits | None = None,
+        limits: Limits = DEFAULT_LIMITS,
         network: Network = NO_NETWORK,
     ) -> DockerSandbox:
         """See `TaskImage.start`."""

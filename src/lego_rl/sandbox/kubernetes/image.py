@@ -25,7 +25,7 @@ from lego_rl.sandbox.kubernetes.pod import PodSandbox
 from lego_rl.sandbox.kubernetes.run import use
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 from lego_rl.sandbox.kubernetes.starting import create_pod, open_stream, wait_for
-from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.limits import DEFAULT_LIMITS, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.sandbox import Phase, check_phase
 from lego_rl.sandbox.state import State
@@ -97,7 +97,7 @@ class KubernetesImage:
         phase: Phase,
         *,
         mounts: Sequence[Mount] = (),
-        limits: Limits | None = None,
+        limits: Limits = DEFAULT_LIMITS,
         network: Network = NO_NETWORK,
     ) -> PodSandbox:
         """See `TaskImage.start`."""

@@ -9,6 +9,7 @@ import asyncio
 import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, override
 
@@ -28,14 +29,14 @@ from lego_rl.sandbox.kubernetes.run import Run, use
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 from lego_rl.sandbox.kubernetes.starting import create_pod, open_stream, put_records, wait_for
 from lego_rl.sandbox.kubernetes.stream import PodStream
-from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
+from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitHits, LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.records import read_tree
 from lego_rl.sandbox.report import REPORT_NAME
 from lego_rl.sandbox.sandbox import LOOPBACK, Phase, Tree
 from lego_rl.sandbox.seal_request import KERNEL_FOLDERS, SealRequest, Surroundings
 from lego_rl.sandbox.transfer import TransferError, operate
-from lego_rl.sandbox.user import HOME, SYSTEM_PATH, USER
+from lego_rl.sandbox.user import SYSTEM_PATH, VARIABLES
 
 KILL_SECONDS = 60.0
 """A kubelet may take seconds to notice that a container has ended, and to say so."""
@@ -93,19 +94,17 @@ class PodSandbox(ControlledSandbox):
     def __init__(
         self, image: Start, limits: Limits, run: Run, name: str, stream: PodStream, listener: socket.socket | None
     ) -> None:
-        super().__init__(image, limits, stream.channel)
+        super().__init__(image, limits, stream.channel, Surroundings((*KERNEL_FOLDERS, manifests.TOP), INTERFACES))
         self.image = image
         self.name = name
         self._run = run
         self._stream = stream
         self._listener = listener
         self._environment: dict[str, str] = {}
-        self._killed = self._closed = self._disk_full = self._hung_up = False
+        self._disk_full = False
         self._memory_kills = 0
         self._last: Status | None = None
         self._taken: tree.TreeSnapshot | None = None
-        self._mounted: tuple[str, ...] = ()
-        self._forbidden: tuple[tuple[str, int], ...] = ()
         self._resources = AsyncExitStack()
         self._watching: asyncio.Task[None] | None = None
 
@@ -117,7 +116,7 @@ class PodSandbox(ControlledSandbox):
         *,
         network: Network = "none",
         mounts: Sequence[Mount] = (),
-        limits: Limits | None = None,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> "PodSandbox":
         """Start a pod.
 
@@ -131,7 +130,6 @@ class PodSandbox(ControlledSandbox):
         Raises:
             SandboxError: Some part of the isolation could not be established, or the cluster has no room.
         """
-        limits = limits or Limits()
         name = new_name()
         async with AsyncExitStack() as stack:
             run = await stack.enter_async_context(use(image.settings))
@@ -160,7 +158,8 @@ class PodSandbox(ControlledSandbox):
 
     async def _fill(self, phase: Phase, mounts: Sequence[Mount]) -> None:
         """Bring in what the pod does not start with, and ask what its image sets."""
-        self._mounted = tuple(mount.target for mount in mounts)
+        shown = tuple(mount.target for mount in mounts)
+        self.surroundings = replace(self.surroundings, host_folders=(*self.surroundings.host_folders, *shown))
         for number, mount in enumerate(mounts):
             await put_records(self._channel, ["mount", str(number)], read_tree(mount.source))
         prepared, put = self.image.prepared, ["put", self.image.workdir]
@@ -171,11 +170,8 @@ class PodSandbox(ControlledSandbox):
         own = (line.partition("=")[::2] for line in lines if not line.startswith(CLUSTERS_OWN))
         self._environment = {
             "PATH": SYSTEM_PATH,
-            "LANG": "C.UTF-8",
-            "TERM": "dumb",
+            **VARIABLES,
             **dict(own),
-            "HOME": HOME,
-            "USER": USER,
             **self.image.prepared.env,
         }
 
@@ -201,7 +197,7 @@ class PodSandbox(ControlledSandbox):
         """How the sandbox was lost, where it no longer answers: by what the agent did, or by what the cluster did."""
         try:
             async with asyncio.timeout(LOST_SECONDS):
-                if not self._killed:
+                if not self._dead:
                     await self._run.pods.wait(self.name, _over)
         except TimeoutError:
             return evidence.Lost(Loss.NONE)
@@ -216,7 +212,7 @@ class PodSandbox(ControlledSandbox):
     @property
     def _status(self) -> Status | None:
         """What the cluster says of the pod; of one that was killed, what it said then."""
-        return self._last if self._killed else self._run.pods.get(self.name)
+        return self._last if self._dead else self._run.pods.get(self.name)
 
     @property
     def _broke(self) -> bool:
@@ -224,24 +220,14 @@ class PodSandbox(ControlledSandbox):
 
         No agent can do that: what it can end is process 1 of its own container, and then the stream says so.
         """
-        return bool(self._stream.ended) and not self._stream.hung_up and not self._killed
-
-    @property
-    @override
-    def surroundings(self) -> Surroundings:
-        """See `ControlledSandbox`."""
-        return Surroundings(
-            host_folders=(*KERNEL_FOLDERS, manifests.TOP, *self._mounted),
-            interfaces=INTERFACES,
-            addresses=self._forbidden,
-        )
+        return bool(self._stream.ended) and not self._stream.hung_up and not self._dead
 
     @override
     async def holes(self, wanted: SealRequest) -> list[Hole]:
         """See `Sandbox.holes`. An agent phase must reach its gateway, too."""
         if self._listener is None:
             return await super().holes(wanted)
-        self._forbidden = await self._run.neighbours()
+        self.surroundings = replace(self.surroundings, addresses=await self._run.neighbours())
         gateway = ["reach", self._run.address, str(self._listener.getsockname()[1])]
         until = asyncio.get_running_loop().time() + SETTLE_SECONDS
         while True:
@@ -279,14 +265,8 @@ class PodSandbox(ControlledSandbox):
         await operate(self._channel, ["relay", str(port), self._run.address, own])
         return self._listener.dup()
 
-    async def kill(self) -> None:
-        """Kill everything in the sandbox; its files stay. Calling it again, or when closed, does nothing.
-
-        Raises:
-            SandboxError: The cluster does not say that the work container is dead.
-        """
-        if self._killed or self._closed:
-            return
+    @override
+    async def _die(self) -> None:
         await self._stop_watching()
         await self._count_memory_kills()
         await self._sever()
@@ -299,7 +279,6 @@ class PodSandbox(ControlledSandbox):
                 f"kubectl describe pod {self.name}",
             ) from error
         self._last = self._run.pods.get(self.name)
-        self._killed = True
 
     async def snapshot(self) -> tree.TreeSnapshot:
         """See `Sandbox.snapshot`. What a patch can hold of it is taken at once, and what the pod has reserved is free
@@ -313,11 +292,16 @@ class PodSandbox(ControlledSandbox):
         """See `Sandbox.report`."""
         return await operate(await self._files(), ["report", name])
 
+    @override
     async def close(self) -> None:
         """See `Sandbox.close`. Without its stream the work container ends, whatever the cluster answers."""
         if self._closed:
             return
-        self._closed = True
+        self._asked_to_end = self._closed = True
+        await self._discard()
+
+    @override
+    async def _discard(self) -> None:
         if self._listener is not None:
             self._listener.close()
         await self._resources.aclose()
@@ -328,8 +312,7 @@ class PodSandbox(ControlledSandbox):
         Raises:
             SandboxError: The work container is alive, or the pod is gone.
         """
-        if not self._killed:
-            raise SandboxError("what a running sandbox has written may still change", "kill it first")
+        self._check_dead()
         if self._stream.ended:
             pod = self._run.pods.get(self.name)
             if pod is None or not evidence.is_running(pod, KEEPER):
@@ -357,7 +340,7 @@ class PodSandbox(ControlledSandbox):
 
     @override
     async def _loss(self) -> loss.Loss | None:
-        if self._hung_up or self._killed or self._disk_full:
+        if self._disk_full:
             return None
         found = await self.lost()
         cause = _CAUSES.get(found.loss)
@@ -366,7 +349,6 @@ class PodSandbox(ControlledSandbox):
     @override
     def _kill_first(self) -> None:
         """Kill the first process, and with it all others: without its stream a pod's keeper hangs up."""
-        self._hung_up = True
         self._channel.close()
 
     async def _watch_disk(self) -> None:
