@@ -23,7 +23,7 @@ async def test_it_says_what_a_sandbox_says_and_leaves_nothing(
     report = await provider.probe()
     assert time.monotonic() - started < 10
     assert report.memory == report.processes
-    assert {path.name for path in set(state.root.iterdir()) - before} <= {"etc-1000", "runs", f"etc-{uid}"}
+    assert {path.name for path in set(state.root.iterdir()) - before} <= {"etc-1000", "programs", "runs", f"etc-{uid}"}
     assert not list(state.runs.iterdir())
 
 
