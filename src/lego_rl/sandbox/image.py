@@ -23,7 +23,7 @@ from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.git.sources import Source
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State, give_to_sandbox, outside_uid
-from lego_rl.tasks.history import History
+from lego_rl.tasks.history import DEFAULT_HISTORY, History
 
 LAYOUT = "2"
 """Changes when the copy of an unchanged source would change."""
@@ -69,8 +69,34 @@ class Image:
         return folder if folder is not None and folder.is_dir() else None
 
 
+@dataclass(frozen=True)
+class PreparedTree:
+    """See `Tree`: what all environments have of an image.
+
+    Attributes:
+        prepared: The work tree, its git directories and its variables.
+    """
+
+    prepared: Image
+
+    @property
+    def pristine(self) -> Path:
+        """See `Tree`."""
+        return self.prepared.pristine
+
+    @property
+    def workdir(self) -> str:
+        """See `Tree`."""
+        return self.prepared.workdir
+
+    @property
+    def history(self) -> HistorySeal:
+        """See `Tree`."""
+        return self.prepared.history
+
+
 def prepare_image(
-    environment: Path, state: State, *, workdir: str, rootfs: Path | None = None, history: History | None = None
+    environment: Path, state: State, *, workdir: str, rootfs: Path | None = None, history: History = DEFAULT_HISTORY
 ) -> Image:
     """Copy a task's ``environment/`` into the cache and seal its history, once for each state of it.
 
@@ -90,7 +116,7 @@ def prepare_image(
         check_rootfs(rootfs)
     recipe = recipe_of(environment, workdir)
     base = rootfs / recipe.workdir.lstrip("/") if rootfs is not None else None
-    return image_of(environment, recipe, state, history or History(), base=base, rootfs=rootfs)
+    return image_of(environment, recipe, state, history, base=base, rootfs=rootfs)
 
 
 def recipe_of(environment: Path, workdir: str, start: str = "/") -> Recipe:
@@ -195,10 +221,9 @@ def _build(
     history: History,
     state: State,
 ) -> None:
-    with state.building(folder.parent) as scratch:
-        made = scratch / "made"
+    with state.making(folder) as made:
         tree = made / TREE
-        tree.mkdir(parents=True)
+        tree.mkdir()
         deadline = Deadline(COPY_SECONDS, f"copying {sources[0][0]}" if sources else "", "ship less with the task")
         for source, target in sources:
             _copy(source, tree / target, deadline)
@@ -208,11 +233,6 @@ def _build(
         _normalise(tree)
         for path in (made, *made.rglob("*")):
             give_to_sandbox(path)
-        try:
-            made.rename(folder)
-        except OSError:
-            if not folder.is_dir():
-                raise
 
 
 def _copy(source: Path, target: Path, deadline: Deadline) -> None:

@@ -22,7 +22,7 @@ from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.report import REPORT_NAME
 from lego_rl.sandbox.seal_request import SealRequest
 from lego_rl.sandbox.verdict import Patch
-from lego_rl.tasks.history import History
+from lego_rl.tasks.history import DEFAULT_HISTORY, History
 from lego_rl.tasks.network import NO_NETWORK, Network, NoNetwork
 
 LOOPBACK = "127.0.0.1"
@@ -294,7 +294,7 @@ class Provider(Protocol):
         ...
 
     def prepare(
-        self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History | None = None
+        self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History = DEFAULT_HISTORY
     ) -> TaskImage:
         """Make a task's image, once for each state of its files; it may take a while.
 
@@ -302,7 +302,7 @@ class Provider(Protocol):
             environment: The task's ``environment/`` folder.
             workdir: The work directory where no Dockerfile names one.
             docker_image: The image that the task names instead of a recipe.
-            history: How much of its git history the task shows, and when; the default of a task without it.
+            history: How much of its git history the task shows, and when.
 
         Raises:
             TaskError: There is nothing to make a work tree of.

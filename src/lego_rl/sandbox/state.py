@@ -14,7 +14,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +65,11 @@ class State:
         return self.root / "pristine"
 
     @property
+    def image_trees(self) -> Path:
+        """Work trees as images bring them."""
+        return self.root / "image-trees"
+
+    @property
     def toolchains(self) -> Path:
         """Python packages that sandboxes are given."""
         return self.root / "toolchain"
@@ -102,6 +107,19 @@ class State:
         """A temporary folder in one of the caches, or beside them, which `reap_stale` finds if it is left behind."""
         parent.mkdir(parents=True, exist_ok=True)
         return owned_folder(parent, prefix)
+
+    @contextmanager
+    def making(self, folder: Path) -> Iterator[Path]:
+        """An empty folder to fill, which then becomes `folder` in one of the caches, unless somebody was faster."""
+        with self.building(folder.parent) as scratch:
+            made = scratch / "made"
+            made.mkdir()
+            yield made
+            try:
+                made.rename(folder)
+            except OSError:
+                if not folder.is_dir():
+                    raise
 
     def reap_stale(self) -> list[str]:
         """Remove what killed owners left: processes, control groups, folders of sandboxes, half-made caches.

@@ -42,8 +42,7 @@ def generated_etc(state: State, uid: int = UID) -> Path:
     folder = state.root / f"etc-{uid}"
     if folder.is_dir():
         return folder
-    with state.building(state.root) as scratch:
-        made = scratch / "etc"
+    with state.making(folder) as made:
         for name in MOUNT_POINTS:
             (made / name).mkdir(parents=True)
         for name, content in ETC.items():
@@ -53,9 +52,4 @@ def generated_etc(state: State, uid: int = UID) -> Path:
                 shutil.copyfile(source, made / name)
         for path in (made, *made.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
-        try:
-            made.rename(folder)
-        except OSError:
-            if not folder.is_dir():
-                raise
     return folder

@@ -104,9 +104,8 @@ def prepare_toolchain(state: State, *, below_folder_root: bool = False) -> Toolc
 def _build(
     folder: Path, toolchain: Toolchain, distributions: tuple[importlib.metadata.Distribution, ...], state: State
 ) -> None:
-    with state.building(folder.parent) as scratch:
-        made = scratch / "toolchain"
-        (made / "bin").mkdir(parents=True)
+    with state.making(folder) as made:
+        (made / "bin").mkdir()
         (made / "site").mkdir()
         for distribution in distributions:
             _copy(distribution, made / "site")
@@ -116,11 +115,6 @@ def _build(
         for path in (made, *made.rglob("*")):
             if not path.is_symlink():
                 path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
-        try:
-            made.rename(folder)
-        except OSError:
-            if not folder.is_dir():
-                raise
 
 
 def _write_programs(folder: Path, toolchain: Toolchain) -> None:

@@ -26,3 +26,7 @@ class History:
     agent: AgentHistory = "reachable"
     grading: GradingHistory = "same"
     withheld: tuple[tuple[str, str], ...] = ()
+
+
+DEFAULT_HISTORY = History()
+"""Of a task that says nothing of it."""

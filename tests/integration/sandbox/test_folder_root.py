@@ -84,7 +84,7 @@ async def test_repositories_of_the_image_are_sealed_too(task: Task, rootfs: Path
         finally:
             await box.close()
     assert oct((root / "opt" / "tool").stat().st_mode)[-3:] == "700"
-    bare = replace(image, image=replace(image.image, git_layers={}))
+    bare = replace(image, prepared=replace(image.prepared, git_layers={}))
     box = await bare.start(Phase.AGENT)
     try:
         holes = await box.holes(SealRequest(("/tests",), image.history))

@@ -30,7 +30,7 @@ def prepare(task: Path, provider: Provider) -> TaskImage:
 
 def prepared(image: TaskImage) -> Image:
     """What both environments start from."""
-    return image.ground.image if isinstance(image, DockerImage) else image.image
+    return image.ground.image if isinstance(image, DockerImage) else image.prepared
 
 
 def with_layer(image: TaskImage, layer: Path) -> TaskImage:
@@ -38,7 +38,7 @@ def with_layer(image: TaskImage, layer: Path) -> TaskImage:
     other = replace(prepared(image), git_layers={Phase.AGENT: layer})
     if isinstance(image, DockerImage):
         return replace(image, ground=replace(image.ground, image=other))
-    return replace(image, image=other)
+    return replace(image, prepared=other)
 
 
 @asynccontextmanager

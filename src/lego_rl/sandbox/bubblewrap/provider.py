@@ -8,48 +8,30 @@ from pathlib import Path
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
 from lego_rl.sandbox.bubblewrap.preflight import check_machine
-from lego_rl.sandbox.git.manifest import HistorySeal
-from lego_rl.sandbox.image import Image, check_rootfs, prepare_image
+from lego_rl.sandbox.image import Image, PreparedTree, check_rootfs, prepare_image
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.probe import WORKDIR, probe
 from lego_rl.sandbox.sandbox import Phase, check_phase
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.toolchain import Toolchain, prepare_toolchain
-from lego_rl.tasks.history import History
+from lego_rl.tasks.history import DEFAULT_HISTORY, History
 from lego_rl.tasks.network import NO_NETWORK, Network, PublicNetwork
 
 
 @dataclass(frozen=True)
-class BubblewrapImage:
+class BubblewrapImage(PreparedTree):
     """See `TaskImage`.
 
     Attributes:
-        image: Where its sandboxes start.
         toolchain: The Python that they have.
         state: Where they keep their files.
         services: Where hosts are that tasks name, if not where their names lead (`SandboxSettings.services`).
     """
 
-    image: Image
     toolchain: Toolchain
     state: State
     services: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def pristine(self) -> Path:
-        """See `Tree`."""
-        return self.image.pristine
-
-    @property
-    def workdir(self) -> str:
-        """See `Tree`."""
-        return self.image.workdir
-
-    @property
-    def history(self) -> HistorySeal:
-        """See `Tree`."""
-        return self.image.history
 
     def check_network(self, network: Network) -> None:
         """See `TaskImage.check_network`; only named hosts can be relayed."""
@@ -71,7 +53,7 @@ class BubblewrapImage:
         check_phase(phase, network)
         self.check_network(network)
         return await BubblewrapSandbox.start(
-            self.image,
+            self.prepared,
             self.toolchain,
             phase,
             mounts=mounts,
@@ -103,7 +85,7 @@ class BubblewrapProvider:
             check_rootfs(self.rootfs)
 
     def prepare(
-        self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History | None = None
+        self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History = DEFAULT_HISTORY
     ) -> BubblewrapImage:
         """See `Provider.prepare`; an image is not pulled: unpacked, it is the `rootfs`."""
         if docker_image and self.rootfs is None:

@@ -4,7 +4,6 @@ Invariant: nothing of the image is executed for it, the daemon's archive is unpa
 holds, and it is bounded in size.
 """
 
-import hashlib
 import http.client
 import shutil
 import tarfile
@@ -15,11 +14,9 @@ from typing import IO
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.docker.engine import DaemonError, Engine
 from lego_rl.sandbox.docker.root import Root
+from lego_rl.sandbox.image_trees import check_size, place_of
 from lego_rl.sandbox.records import is_plain
 from lego_rl.sandbox.state import State
-
-MAX_BYTES = 8 << 30
-MAX_ENTRIES = 1_000_000
 
 
 def tree_of(engine: Engine, root: Root, workdir: str, state: State) -> Path | None:
@@ -30,17 +27,10 @@ def tree_of(engine: Engine, root: Root, workdir: str, state: State) -> Path | No
     """
     if root.is_host:
         return None
-    folder = state.root / "image-trees" / hashlib.sha256(f"{root.image} {workdir}".encode()).hexdigest()[:24]
+    folder = place_of(state, root.image, workdir)
     if not folder.is_dir():
-        with state.building(folder.parent) as scratch:
-            made = scratch / "tree"
-            made.mkdir()
+        with state.making(folder) as made:
             _take_out(engine, root.image, workdir, made)
-            try:
-                made.rename(folder)
-            except OSError:
-                if not folder.is_dir():
-                    raise
     return folder
 
 
@@ -79,11 +69,7 @@ def _unpack(stream: IO[bytes], target: Path) -> None:
         for count, entry in enumerate(tar, start=1):
             path = _below_first(entry.name)
             size += entry.size
-            if size > MAX_BYTES or count > MAX_ENTRIES:
-                raise SandboxError(
-                    f"the image's work tree is larger than {MAX_BYTES >> 30} GiB or {MAX_ENTRIES} paths",
-                    "name a smaller work directory, or keep data elsewhere in the image",
-                )
+            check_size(size, count)
             if path == "":
                 continue
             # Every folder was made here, so no link of the image is on the way to anything that is written.

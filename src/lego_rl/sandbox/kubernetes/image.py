@@ -4,7 +4,6 @@ Invariant: the work tree of an image is what a fresh pod of it showed, in which 
 out once for each state of an image, and a sandbox whose node has another state of the image is refused.
 """
 
-import hashlib
 import re
 import threading
 from collections.abc import Sequence
@@ -14,8 +13,8 @@ from pathlib import Path
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.dockerfile import Recipe
-from lego_rl.sandbox.git.manifest import HistorySeal
-from lego_rl.sandbox.image import Image, image_of, recipe_of
+from lego_rl.sandbox.image import PreparedTree, image_of, recipe_of
+from lego_rl.sandbox.image_trees import place_of
 from lego_rl.sandbox.kubernetes import evidence, manifests, tree
 from lego_rl.sandbox.kubernetes.blocking import in_a_loop_of_its_own
 from lego_rl.sandbox.kubernetes.labels import new_name
@@ -52,7 +51,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class KubernetesImage:
+class KubernetesImage(PreparedTree):
     """See `TaskImage`.
 
     Attributes:
@@ -60,29 +59,12 @@ class KubernetesImage:
         image: Image reference.
         identity: The image's digest, as nodes tell it.
         base: The image's own work tree, on the host.
-        prepared: The work tree of the task, its git directories and its variables.
     """
 
     settings: KubernetesSettings
     image: str
     identity: str
     base: Path
-    prepared: Image
-
-    @property
-    def pristine(self) -> Path:
-        """See `Tree`."""
-        return self.prepared.pristine
-
-    @property
-    def workdir(self) -> str:
-        """See `Tree`."""
-        return self.prepared.workdir
-
-    @property
-    def history(self) -> HistorySeal:
-        """See `Tree`."""
-        return self.prepared.history
 
     def check_network(self, network: Network) -> None:
         """See `TaskImage.check_network`: policies of a cluster know addresses, not names."""
@@ -114,7 +96,7 @@ def prepare(
     *,
     workdir: str,
     docker_image: str | None,
-    history: History | None,
+    history: History,
 ) -> KubernetesImage:
     """See `Provider.prepare`.
 
@@ -130,8 +112,8 @@ def prepare(
             "set docker_image in its [environment], or sandbox.kubernetes.image",
         )
     shown = _show(settings, state, reference, recipe.workdir)
-    prepared = image_of(environment, recipe, state, history or History(), base=shown.tree, rootfs=None)
-    return KubernetesImage(settings, reference, shown.identity, shown.tree, prepared)
+    prepared = image_of(environment, recipe, state, history, base=shown.tree, rootfs=None)
+    return KubernetesImage(prepared, settings, reference, shown.identity, shown.tree)
 
 
 def _recipe(environment: Path, workdir: str, docker_image: str | None) -> Recipe:
@@ -159,22 +141,10 @@ async def _look(settings: KubernetesSettings, state: State, reference: str, work
         await create_pod(run, pod, stack)
         status = await wait_for(run, name, KEEPER)
         identity = str(evidence.container(status, KEEPER).get("imageID") or "")
-        folder = state.root / "image-trees" / hashlib.sha256(f"{identity} {workdir}".encode()).hexdigest()[:24]
+        folder = place_of(state, identity, workdir)
         if not folder.is_dir():
             stream = await open_stream(run, name)
             stack.push_async_callback(stream.close)
-            with tree.new_folder(folder.parent) as scratch:
-                made = scratch / "tree"
-                made.mkdir()
+            with state.making(folder) as made:
                 await tree.take_out(stream.channel, workdir, made)
-                _keep(made, folder)
         return Shown(identity, folder)
-
-
-def _keep(made: Path, folder: Path) -> None:
-    """Move what was made to where it stays, where nobody else was faster."""
-    try:
-        made.rename(folder)
-    except OSError:
-        if not folder.is_dir():
-            raise

@@ -1,6 +1,5 @@
 """Kubernetes as a way to isolate: for runs that need more machines than one."""
 
-import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,16 +12,11 @@ from lego_rl.sandbox.kubernetes.image import KubernetesImage, prepare
 from lego_rl.sandbox.kubernetes.labels import owner_of
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 from lego_rl.sandbox.limits import LimitReport
-from lego_rl.sandbox.sandbox import Phase
-from lego_rl.sandbox.seal import verify_seal
+from lego_rl.sandbox.probe import PROBE_SECONDS, WORKDIR, probe
+from lego_rl.sandbox.sandbox import Sandbox
 from lego_rl.sandbox.state import State
-from lego_rl.sandbox.verdict import Change
-from lego_rl.tasks.history import History
+from lego_rl.tasks.history import DEFAULT_HISTORY, History
 
-WORKDIR = "/app"
-SCRIPT = "mkdir made && printf made > made/file && rm kept"
-EXPECTED = (Change("kept", "deleted"), Change("made/file", "file", b"made"))
-PROBE_SECONDS = 60.0
 FORKS = 'i=0; while [ $i -lt "$1" ]; do sleep 20 & i=$((i+1)); done'
 """Starts as many processes as it is told; a shell that cannot start one ends with an error."""
 
@@ -44,7 +38,7 @@ class KubernetesProvider:
         in_a_loop_of_its_own(check_access(self.settings))
 
     def prepare(
-        self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History | None = None
+        self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History = DEFAULT_HISTORY
     ) -> KubernetesImage:
         """See `Provider.prepare`."""
         return prepare(
@@ -54,41 +48,29 @@ class KubernetesProvider:
     async def probe(self) -> LimitReport:
         """See `Provider.probe`."""
         await check_access(self.settings)
-        with self.state.building(self.state.root, "probe-") as folder:
-            return await _use(await asyncio.to_thread(self._small_task, folder))
+        return await probe(self._around, self.state, also=_bounds_processes)
 
     def reap(self) -> list[str]:
         """See `Provider.reap`."""
         return [*in_a_loop_of_its_own(self._reap()), *self.state.reap_stale()]
 
-    def _small_task(self, folder: Path) -> KubernetesImage:
-        repository = folder / "environment" / "repo"
-        repository.mkdir(parents=True)
-        (repository / "kept").touch()
-        return self.prepare(repository.parent, workdir=WORKDIR)
+    def _around(self, tree: Path) -> KubernetesImage:
+        return self.prepare(tree.parent, workdir=WORKDIR)
 
     async def _reap(self) -> list[str]:
         async with await Api.connect(self.settings) as api:
             return await lease.reap(api, owner_of(self.settings))
 
 
-async def _use(image: KubernetesImage) -> LimitReport:
-    box = await image.start(Phase.AGENT)
-    try:
-        await verify_seal(box, None)
-        done = await box.exec(["sh", "-c", SCRIPT], timeout_sec=PROBE_SECONDS)
-        forked = await box.exec(["sh", "-c", FORKS, "sh", str(box.limits.processes)], timeout_sec=PROBE_SECONDS)
-        await box.kill()
-        patch = (await box.snapshot()).diff(image.pristine)
-        if done.returncode != 0 or not set(EXPECTED) <= set(patch.changes):
-            raise SandboxError(
-                f"a pod did not change its work tree as told: {done.stderr.strip() or patch}", "report this as a bug"
-            )
-        if forked.returncode == 0:
-            raise SandboxError(
-                f"a pod may have more than {box.limits.processes} processes",
-                "set podPidsLimit in the configuration of the nodes' kubelets, or sandbox.processes to what it is",
-            )
-        return box.limit_report
-    finally:
-        await box.close()
+async def _bounds_processes(box: Sandbox) -> None:
+    """See whether a pod is held to its processes, which nothing but a setting of its node does.
+
+    Raises:
+        SandboxError: It is not.
+    """
+    forked = await box.exec(["sh", "-c", FORKS, "sh", str(box.limits.processes)], timeout_sec=PROBE_SECONDS)
+    if forked.returncode == 0:
+        raise SandboxError(
+            f"a pod may have more than {box.limits.processes} processes",
+            "set podPidsLimit in the configuration of the nodes' kubelets, or sandbox.processes to what it is",
+        )

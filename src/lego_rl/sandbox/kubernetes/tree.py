@@ -9,17 +9,16 @@ import os
 import stat
 import struct
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from lego_rl.errors import SandboxError
-from lego_rl.owner import owned_folder
 from lego_rl.sandbox import diff as differ
 from lego_rl.sandbox import records
 from lego_rl.sandbox.channel import Channel
 from lego_rl.sandbox.diff import ALL_TOO_LARGE, FILE_TOO_LARGE, Comparison, is_folder, join
+from lego_rl.sandbox.image_trees import MAX_ENTRIES, check_size
 from lego_rl.sandbox.kubernetes.delta import digests
 from lego_rl.sandbox.not_carried import (
     GIT_DIRECTORY,
@@ -32,8 +31,6 @@ from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.transfer import operate
 from lego_rl.sandbox.verdict import Change, Patch
 
-MAX_ENTRIES = 500_000
-MAX_PRISTINE_BYTES = 4 << 30
 FETCH_BYTES = 48 << 20
 """Of content fetched at a time, but for a file that is larger alone."""
 UNREADABLE = "not readable"
@@ -213,10 +210,7 @@ async def take_out(channel: Channel, folder: str, target: Path) -> None:
     """
     entries = await listing(channel, folder, "git")
     sizes = {path: entry.size for path, entry in entries.items() if entry.kind == "file"}
-    if sum(sizes.values()) > MAX_PRISTINE_BYTES:
-        raise SandboxError(
-            f"{folder} of the image is larger than {MAX_PRISTINE_BYTES >> 30} GiB", "keep data out of the work tree"
-        )
+    check_size(sum(sizes.values()), len(entries))
     if hidden := next((path for path, entry in entries.items() if _is_hidden(entry)), None):
         raise SandboxError(
             f"{folder}/{hidden} of the image may not be read by uid 1000", f"chmod -R a+rX {folder} in the image"
@@ -232,12 +226,6 @@ async def take_out(channel: Channel, folder: str, target: Path) -> None:
             place = target / path
             place.write_bytes(content)
             place.chmod(0o755 if entries[path].mode & stat.S_IXUSR else 0o644)
-
-
-def new_folder(parent: Path) -> AbstractContextManager[Path]:
-    """A folder to make something in, beside where it will be."""
-    parent.mkdir(parents=True, exist_ok=True)
-    return owned_folder(parent, "build-")
 
 
 def _entry(record: Record) -> Entry:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.docker import config, tree
+from lego_rl.sandbox import image_trees
+from lego_rl.sandbox.docker import config
 from lego_rl.sandbox.docker.config import container
 from lego_rl.sandbox.docker.engine import Engine
 from lego_rl.sandbox.docker.ground import Ground
@@ -150,9 +151,15 @@ def test_nothing_is_written_outside_or_twice(tmp_path: Path, entries: list[tuple
 
 
 def test_a_tree_has_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree, "MAX_BYTES", 2)
-    with pytest.raises(SandboxError, match="larger than"):
-        unpack(packed(("app", FOLDER, ""), ("app/f", FILE, "xyz")), tmp_path)
+    many = [("app", FOLDER, ""), *((f"app/{name}", FILE, "") for name in "abc")]
+    with monkeypatch.context() as patch:
+        patch.setattr(image_trees, "MAX_BYTES", 2)
+        with pytest.raises(SandboxError, match="larger than"):
+            unpack(packed(("app", FOLDER, ""), ("app/f", FILE, "xyz")), tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(image_trees, "MAX_ENTRIES", 3)
+        with pytest.raises(SandboxError, match="or 3 paths"):
+            unpack(packed(*many), tmp_path)
     with pytest.raises(SandboxError, match="no tar"):
         unpack(io.BytesIO(b"x" * 1024), tmp_path)
 
