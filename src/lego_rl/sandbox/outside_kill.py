@@ -5,7 +5,8 @@ kernel keeps every signal that has no handler from the first process of a namesp
 sandbox's process namespace, so nothing in it can name bubblewrap; nor is any command in bubblewrap's process group,
 for `inside.py` gives each a session of its own. What is left are the kernel's own kills. Where it killed any process
 for memory since the sandbox was started, as a control group or else the whole machine counts it, an end is not told
-apart from that and does not count; nor does one of the first process where processor time is limited.
+apart from that and does not count; nor does one of the first process where processor time is limited, as it can
+be from outside only: the seccomp filter keeps the limits of the first process from all others.
 
 It cannot tell a kill by a program that guards the machine's memory (systemd-oomd, earlyoom) from any other.
 """

@@ -6,7 +6,8 @@ or ABI ends the process, so that no second numbering gets around the list.
 Namespaces, dropped capabilities and ``no_new_privs`` already keep a sandbox in. The filter takes away what they leave:
 address families that no network namespace holds back (``AF_VSOCK`` reaches the hypervisor's host), key rings (shared
 by all processes of a user), new user namespaces (the usual door to kernel bugs), and kernel interfaces that no
-build, test or harness needs.
+build, test or harness needs. And it keeps the limits of a sandbox's first process from the others, who run as the same
+user: where they lowered its processor time, the kernel would kill it by a signal that looks like one from outside.
 
 Numbers: the kernel's arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
 """
@@ -41,6 +42,7 @@ ERRNO = 0x00050000
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 NETLINK_ROUTE = 0
 X32_BIT = 0x40000000
+FIRST_PROCESS = 1
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 """``CLONE_NEW{NS,CGROUP,UTS,IPC,USER,PID,NET}``."""
@@ -59,6 +61,7 @@ class Architecture:
         clone: Number of ``clone``.
         unshare: Number of ``unshare``.
         ioctl: Number of ``ioctl``.
+        prlimit: Number of ``prlimit64``.
         x32: Whether numbers from `X32_BIT` on are a second ABI.
     """
 
@@ -70,6 +73,7 @@ class Architecture:
     clone: int
     unshare: int
     ioctl: int
+    prlimit: int
     x32: bool
 
 
@@ -91,7 +95,7 @@ X86_64 = Architecture(
         "uselib": 134, "ustat": 136, "sysfs": 139, "_sysctl": 156, **_COMMON_NEW,
     },
     absent=_COMMON_ABSENT,
-    socket=41, socketpair=53, clone=56, unshare=272, ioctl=16, x32=True,
+    socket=41, socketpair=53, clone=56, unshare=272, ioctl=16, prlimit=302, x32=True,
 )  # fmt: skip
 AARCH64 = Architecture(
     audit=0xC00000B7,
@@ -104,7 +108,7 @@ AARCH64 = Architecture(
         "lookup_dcookie": 18, "nfsservctl": 42, **_COMMON_NEW,
     },
     absent=_COMMON_ABSENT,
-    socket=198, socketpair=199, clone=220, unshare=97, ioctl=29, x32=False,
+    socket=198, socketpair=199, clone=220, unshare=97, ioctl=29, prlimit=261, x32=False,
 )  # fmt: skip
 ARCHITECTURES = {"x86_64": X86_64, "aarch64": AARCH64}
 
@@ -122,6 +126,7 @@ def program(architecture: Architecture) -> list[Statement]:
         Jump(JUMP_IF_EQUAL, architecture.socketpair, if_true="socket"),
         Jump(JUMP_IF_EQUAL, architecture.clone, if_true="flags"),
         Jump(JUMP_IF_EQUAL, architecture.unshare, if_true="flags"),
+        Jump(JUMP_IF_EQUAL, architecture.prlimit, if_true="limits"),
         Jump(JUMP_IF_EQUAL, architecture.ioctl, if_true="ioctl", if_false="allow"),
         *_decide_by_argument(),
         Label("allow"),
@@ -149,6 +154,10 @@ def _decide_by_argument() -> Iterator[Statement]:
     yield Label("flags")
     yield Load(argument_offset(0))
     yield Jump(JUMP_IF_ANY_BIT, NEW_NAMESPACES, if_true="refuse", if_false="allow")
+    yield Label("limits")
+    yield Load(argument_offset(0))
+    # A sandbox makes no process namespaces, so nobody in it can name its first process otherwise; it says 0 itself.
+    yield Jump(JUMP_IF_EQUAL, FIRST_PROCESS, if_true="refuse", if_false="allow")
     yield Label("ioctl")
     yield Load(argument_offset(1))
     yield Jump(JUMP_IF_EQUAL, TIOCSTI, if_true="refuse")

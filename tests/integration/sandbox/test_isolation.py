@@ -53,7 +53,7 @@ print(json.dumps({
 
 
 TAKE_OVER = """
-import ctypes, errno, json, os
+import ctypes, errno, json, os, resource
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.restype = ctypes.c_long
 libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
@@ -70,6 +70,10 @@ print(json.dumps({
     "memory": use(os.open, "/proc/1/mem", os.O_RDWR), "descriptors": use(os.listdir, "/proc/1/fd"),
     "a descriptor": call(libc.syscall, GETFD, os.pidfd_open(1), 3, 0),
     "trace": call(libc.ptrace, SEIZE, 1, None, None), "stop": call(libc.ptrace, INTERRUPT, 1, None, None),
+    # With a second of processor time, and children that others leave to it, the kernel would soon kill it by SIGKILL.
+    "its time": use(resource.prlimit, 1, resource.RLIMIT_CPU, (1, 1)),
+    "its files": use(resource.prlimit, 1, resource.RLIMIT_NOFILE, (0, 0)),
+    "own files": use(resource.prlimit, os.getpid(), resource.RLIMIT_NOFILE, (64, 64)),
 }), flush=True)
 """
 
@@ -188,7 +192,8 @@ async def test_the_first_process_cannot_be_taken_over(box: Sandbox) -> None:
     async with asyncio.timeout(20):  # a first process that is stopped answers nothing, not even that the time is up
         done = await python(box, TAKE_OVER, timeout_sec=10)
     refused = {"memory": "EACCES", "descriptors": "EACCES", "a descriptor": "EPERM", "trace": "EPERM", "stop": "ESRCH"}
-    assert json.loads(done.stdout) == refused
+    limits = {"its time": "EPERM", "its files": "EPERM", "own files": "allowed"}
+    assert json.loads(done.stdout) == refused | limits
 
 
 async def test_identity_and_privileges(box: Sandbox, uid: int) -> None:

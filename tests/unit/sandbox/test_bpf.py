@@ -89,6 +89,14 @@ def test_namespaces_are_refused_and_plain_clones_are_not(machine: seccomp.Archit
 
 
 @machines
+def test_the_limits_of_the_first_process_are_its_own(machine: seccomp.Architecture) -> None:
+    for process in (1, 1 | 1 << 32):  # the kernel takes a process as a 32-bit int, and so does the filter
+        assert call(machine, machine.prlimit, process) == seccomp.ERRNO | errno.EPERM
+    for process in (0, 2, 11, 2**32 - 1):
+        assert call(machine, machine.prlimit, process) == seccomp.ALLOW
+
+
+@machines
 def test_foreign_abi(machine: seccomp.Architecture) -> None:
     assert call(machine, machine.socket, seccomp.AF_INET, audit=0x40000003) == seccomp.KILL_PROCESS
     if machine.x32:
@@ -99,7 +107,7 @@ def test_foreign_abi(machine: seccomp.Architecture) -> None:
 @given(number=st.integers(0, seccomp.X32_BIT - 1), arguments=st.lists(st.integers(0, 2**64 - 1), max_size=6))
 def test_everything_else_is_allowed(machine: seccomp.Architecture, number: int, arguments: list[int]) -> None:
     decided = {*machine.refused.values(), *machine.absent.values()}
-    decided |= {machine.socket, machine.socketpair, machine.clone, machine.unshare, machine.ioctl}
+    decided |= {machine.socket, machine.socketpair, machine.clone, machine.unshare, machine.ioctl, machine.prlimit}
     if number not in decided:
         assert call(machine, number, *arguments) == seccomp.ALLOW
 
