@@ -1,8 +1,8 @@
 """Who brought about the way a trial ended: from evidence to a row of the fault table.
 
 Invariant: evidence is split by who can produce it. `Conduct` is all that an agent can produce, `HostEvidence` only what
-the host itself observed. Once the policy has been asked, no `Conduct` whatever leads to a masked reward; that takes a
-`HostFailure`.
+no agent can, and what the specification decides is in neither. Once the policy has been asked, no `Conduct` whatever
+leads to a masked reward; that takes a `HostFailure`.
 
 That other trials were hit at the same time is no evidence here: the same policy plays all of them, and their clocks
 agree, so agents could arrange it. What hits many trials is told by the evidence of each: a signal from outside, a
@@ -16,6 +16,7 @@ from typing import Literal
 
 from lego_rl.gateway.trajectory import BudgetHit
 from lego_rl.rollout.faults import FAULT_TABLE, Ended, Rewarded, Row
+from lego_rl.rollout.spec import Grading
 from lego_rl.sandbox.limits import LimitHits
 from lego_rl.sandbox.verdict import GradingEnd
 
@@ -23,8 +24,24 @@ type LastAnswer = Literal["whole", "cut", "malformed"]
 """What the harness ended on: the newest answer of the main conversation. ``cut``: by the token limit."""
 
 
+class Reached(StrEnum):
+    """How far a trial had come, as the host saw it. There is no way back, and an agent exists in the last one only.
+
+    An agent is what the policy's answers make of a sandbox that began from nothing, so before the policy was asked
+    nothing in it is anybody's choice but the harness's and the task's. A further try, and one in a resumed run, begins
+    in the first one again, in another sandbox and behind another address.
+    """
+
+    NOTHING = "nothing"
+    """The harness was not started."""
+    STARTED = "started"
+    """It was, and no request of it that could be read has come to the gateway."""
+    ASKED = "asked"
+    """One has: the policy was asked, whether or not it answered and whoever waited for it."""
+
+
 class HostFailure(StrEnum):
-    """What the host saw fail by itself. No member can be brought about from inside a sandbox."""
+    """What the host saw fail by itself. No member can be brought about from inside a sandbox, nor from all of them."""
 
     TASK = "task"
     """The task's own files, which lie on the host."""
@@ -45,13 +62,11 @@ class HostFailure(StrEnum):
     """The host had run out of it, with the trial's own share given back; the next two likewise."""
     MEMORY = "memory"
     HANDLES = "handles"
-    INTERNAL = "internal"
-    """Lego-RL's own code or Harbor's raised something that no other member names."""
 
 
 @dataclass(frozen=True)
 class Conduct:
-    """Everything about a trial that an agent can bring about.
+    """Everything about a trial that an agent can bring about, once there is one.
 
     Attributes:
         exit_code: The harness's exit code, 128 + n for signal n; ``None`` where it did not end by itself.
@@ -63,7 +78,8 @@ class Conduct:
         too_large: Whether a part of the change is left out of the patch for its size.
         reward: The verdict's reward, where there is a verdict.
         grading: How grading ended, where it began.
-        to_grade: Whether the trial is to be graded at all (the specification's choice, not the agent's).
+        unforeseen: Whether Lego-RL's own code or Harbor's raised something that nobody foresaw: a bug, which the
+            agent's own words or files may bring out.
     """
 
     exit_code: int | None = None
@@ -75,22 +91,20 @@ class Conduct:
     too_large: bool = False
     reward: Literal[0, 1] | None = None
     grading: GradingEnd | None = None
-    to_grade: bool = True
+    unforeseen: bool = False
 
 
 @dataclass(frozen=True)
 class HostEvidence:
-    """What the host observed, which nothing inside a sandbox can bring about.
+    """What the host observed, and no agent can bring about.
 
     Attributes:
-        began: Whether the harness was started.
-        requests: Model requests that reached the gateway. Without one the policy has decided nothing.
+        reached: How far the trial had come.
         failure: What failed on the host's side.
         found: What the host saw of it, in one line; empty where the failure's own error says it.
     """
 
-    began: bool
-    requests: int
+    reached: Reached
     failure: HostFailure | None = None
     found: str = ""
 
@@ -128,14 +142,20 @@ _GRADING: Mapping[GradingEnd, Ended] = {
 }
 
 
-def classify(host: HostEvidence, conduct: Conduct) -> Row:
-    """The row that a trial ended in. Total: every combination has one."""
-    return FAULT_TABLE[_ended(host, conduct)]
+def classify(host: HostEvidence, conduct: Conduct, grading: Grading) -> Row:
+    """The row that a trial ended in. Total: every combination has one.
+
+    Args:
+        host: What no agent can bring about.
+        conduct: What one can.
+        grading: Whether the specification wants the change graded.
+    """
+    return FAULT_TABLE[_ended(host, conduct, grading)]
 
 
-def reward_of(row: Row, conduct: Conduct) -> Literal[0, 1] | None:
+def reward_of(row: Row, conduct: Conduct, grading: Grading) -> Literal[0, 1] | None:
     """The reward that a row gives; ``None`` for a masked trial and for one that is not to be graded."""
-    if row.rewarded is Rewarded.NOTHING or not conduct.to_grade:
+    if row.rewarded is Rewarded.NOTHING or grading is Grading.NONE:
         return None
     if row.rewarded is Rewarded.ZERO or conduct.reward is None:
         return 0
@@ -147,22 +167,23 @@ def unrecordable(row: Row) -> Row:
     return row if row.is_masked else FAULT_TABLE[Ended.UNRECORDABLE]
 
 
-def _ended(host: HostEvidence, conduct: Conduct) -> Ended:
-    if host.failure is HostFailure.INTERNAL:
-        return Ended.UNATTRIBUTED_AFTER if host.began else Ended.UNATTRIBUTED_BEFORE
+def _ended(host: HostEvidence, conduct: Conduct, grading: Grading) -> Ended:
     if host.failure is not None:
         return _FAILURES[host.failure]
-    if not host.began:
-        return Ended.UNATTRIBUTED_BEFORE
-    if host.requests == 0:
-        return Ended.HARNESS_SILENT
-    return _left_ungraded(conduct) or _agent_ended(conduct)
+    match host.reached:
+        case Reached.NOTHING:
+            return Ended.UNATTRIBUTED_BEFORE
+        case Reached.STARTED:
+            return Ended.UNATTRIBUTED_BEFORE if conduct.unforeseen else Ended.HARNESS_SILENT
+        case Reached.ASKED:
+            if conduct.unforeseen:
+                return Ended.UNATTRIBUTED_AFTER
+            left_ungraded = _left_ungraded(conduct) if grading is Grading.FRESH else None
+            return left_ungraded or _agent_ended(conduct)
 
 
 def _left_ungraded(conduct: Conduct) -> Ended | None:
     """Why the change has no verdict that says anything of it, if it has none."""
-    if not conduct.to_grade:
-        return None
     if conduct.grading is not None and conduct.grading in _GRADING:
         return _GRADING[conduct.grading]
     if conduct.reward is not None:

@@ -1,31 +1,36 @@
 """From what a trial left behind to the two sides of its evidence: what an agent can bring about, and what it cannot."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from harbor.trial.errors import VerifierTimeoutError
+
 from lego_rl.engine.protocol import EngineError
+from lego_rl.errors import CaptureError, TaskError
 from lego_rl.gateway.trajectory import Trajectory
 from lego_rl.rollout.agent import LiveTrial
-from lego_rl.rollout.attribution import Conduct, HostEvidence, HostFailure, LastAnswer
+from lego_rl.rollout.attribution import Conduct, HostEvidence, HostFailure, LastAnswer, Reached
 from lego_rl.rollout.faults import Ended, Row
 from lego_rl.rollout.harbor_trial import Failure, Grades
 from lego_rl.rollout.shortage import Shortage
-from lego_rl.rollout.spec import Grading
 from lego_rl.sandbox.diff import TOO_LARGE
+from lego_rl.sandbox.grading import GradingKilledError, GradingRuntimeError, GradingStartError
 from lego_rl.sandbox.limits import LimitHits
 from lego_rl.sandbox.loss import LossCause
+from lego_rl.sandbox.seal import SealError
 from lego_rl.sandbox.verdict import GradingEnd, Verdict
 
 DETAIL_CHARS = 400
 
 _LOSSES = {LossCause.KILLED: HostFailure.SANDBOX_KILLED, LossCause.RUNTIME: HostFailure.RUNTIME}
 _SHORTAGES = {"disk": HostFailure.DISK, "memory": HostFailure.MEMORY, "handles": HostFailure.HANDLES}
-_BEFORE = {"TaskError": HostFailure.TASK, "SealError": HostFailure.SEAL}
+_BEFORE: Mapping[type[Exception], HostFailure] = {TaskError: HostFailure.TASK, SealError: HostFailure.SEAL}
 """What kinds of failures are before the agent begins, wherever they are raised."""
-_GRADING = {
-    "TaskError": HostFailure.TASK,
-    "GradingStartError": HostFailure.GRADING_START,
-    "GradingKilledError": HostFailure.SANDBOX_KILLED,
-    "GradingRuntimeError": HostFailure.RUNTIME,
+_GRADING: Mapping[type[Exception], HostFailure] = {
+    TaskError: HostFailure.TASK,
+    GradingStartError: HostFailure.GRADING_START,
+    GradingKilledError: HostFailure.SANDBOX_KILLED,
+    GradingRuntimeError: HostFailure.RUNTIME,
 }
 """The same while a change is graded. No other kind is the host's: it may be the doing of the tested code."""
 
@@ -46,7 +51,7 @@ class Inspection:
 NOTHING_FOUND = Inspection()
 
 
-def conduct_of(live: LiveTrial, grades: Grades, failure: Failure | None, grading: Grading) -> Conduct:
+def conduct_of(live: LiveTrial, grades: Grades, failure: Failure | None) -> Conduct:
     """What the agent did, or could have done."""
     done = live.completed
     ended_by_itself = done is not None and not done.timed_out and not done.died
@@ -61,7 +66,7 @@ def conduct_of(live: LiveTrial, grades: Grades, failure: Failure | None, grading
         too_large=patch is not None and any(reason in TOO_LARGE for reason in patch.dropped.values()),
         reward=verdict.reward if verdict is not None else None,
         grading=_grading_end(verdict, failure),
-        to_grade=grading is Grading.FRESH,
+        unforeseen=_unforeseen(live, _before_the_verdict(grades, failure)),
     )
 
 
@@ -75,7 +80,7 @@ def host_evidence(live: LiveTrial, grades: Grades, failure: Failure | None, insp
         inspection: What the host was asked afterwards.
     """
     found = _host_failure(live, grades, failure, inspection)
-    return HostEvidence(live.began, live.session.requests, *(found or (None, "")))
+    return HostEvidence(_reached(live), *(found or (None, "")))
 
 
 def detail_of(row: Row, host: HostEvidence, live: LiveTrial, grades: Grades, failure: Failure | None) -> str:
@@ -116,7 +121,11 @@ def _grading_end(verdict: Verdict | None, failure: Failure | None) -> GradingEnd
     """How grading ended; Harbor's own limit is far beyond that of the tests, and as much the tested code's doing."""
     if verdict is not None:
         return verdict.ended
-    return "timed_out" if failure is not None and failure.kind == "VerifierTimeoutError" else None
+    return "timed_out" if _is_late(failure) else None
+
+
+def _is_late(failure: Failure | None) -> bool:
+    return failure is not None and failure.is_a(VerifierTimeoutError)
 
 
 def _last_answer(trajectory: Trajectory | None) -> LastAnswer:
@@ -130,8 +139,19 @@ def _last_answer(trajectory: Trajectory | None) -> LastAnswer:
 
 def _before_the_verdict(grades: Grades, failure: Failure | None) -> Failure | None:
     """The failure, if it is why there is no verdict; slow tests are the agent's doing."""
-    late = failure is not None and failure.kind == "VerifierTimeoutError"
-    return None if late or grades.verdict is not None else failure
+    return None if _is_late(failure) or grades.verdict is not None else failure
+
+
+def _unforeseen(live: LiveTrial, failure: Failure | None) -> bool:
+    """Whether something failed that nobody foresaw: in the gateway, or of what is why there is no verdict."""
+    in_gateway = live.session.failure is not None and not isinstance(live.session.failure, EngineError | CaptureError)
+    return in_gateway or (failure is not None and not failure.is_foreseen)
+
+
+def _reached(live: LiveTrial) -> Reached:
+    if not live.began:
+        return Reached.NOTHING
+    return Reached.ASKED if live.session.requests else Reached.STARTED
 
 
 def _limited(live: LiveTrial, grades: Grades) -> bool:
@@ -156,15 +176,20 @@ def _host_failure(
 ) -> tuple[HostFailure, str] | None:
     """What failed on the host's side, and what was seen of it."""
     if not live.began:
-        return _before_the_agent(live, failure), ""
+        before = _before_the_agent(live, failure)
+        return None if before is None else (before, "")
     shortage = inspection.shortage if may_be_short(live, grades, failure) else None
-    return _observed(live, inspection) or _of(shortage) or _raised(live, _before_the_verdict(grades, failure))
+    return _observed(live, inspection) or _of(shortage) or _raised(_before_the_verdict(grades, failure))
 
 
-def _before_the_agent(live: LiveTrial, failure: Failure | None) -> HostFailure:
+def _before_the_agent(live: LiveTrial, failure: Failure | None) -> HostFailure | None:
     if failure is None or not failure.is_foreseen:
-        return HostFailure.INTERNAL
-    return _BEFORE.get(failure.kind, HostFailure.SETUP if live.sandbox_started else HostFailure.SANDBOX_START)
+        return None
+    return _named(failure, _BEFORE) or (HostFailure.SETUP if live.sandbox_started else HostFailure.SANDBOX_START)
+
+
+def _named(failure: Failure, kinds: Mapping[type[Exception], HostFailure]) -> HostFailure | None:
+    return next((found for kind, found in kinds.items() if failure.is_a(kind)), None)
 
 
 def _observed(live: LiveTrial, inspection: Inspection) -> tuple[HostFailure, str] | None:
@@ -185,9 +210,8 @@ def _of(shortage: Shortage | None) -> tuple[HostFailure, str] | None:
     return None if shortage is None else (_SHORTAGES[shortage.of], shortage.found)
 
 
-def _raised(live: LiveTrial, failure: Failure | None) -> tuple[HostFailure, str] | None:
-    """What an exception says. One that nobody foresaw may be a bug that the agent's own words bring out, and whatever
-    else fails may be the doing of the file tree that it left, or of the tested code: neither masks anything."""
-    if live.session.failure is not None or (failure is not None and not failure.is_foreseen):
-        return HostFailure.INTERNAL, ""
-    return (_GRADING[failure.kind], "") if failure is not None and failure.kind in _GRADING else None
+def _raised(failure: Failure | None) -> tuple[HostFailure, str] | None:
+    """What an exception says. Whatever is not named may be the doing of the file tree that the agent left, or of the
+    tested code, or a bug that the agent's own words bring out: none of these masks anything."""
+    named = None if failure is None else _named(failure, _GRADING)
+    return None if named is None else (named, "")

@@ -175,9 +175,11 @@ FAULT_TABLE: Mapping[Ended, Row] = {
         _masked(Ended.HOST_OUT_OF_HANDLES, "the host had run out of file handles"),
         _masked(Ended.CANCELLED, "the run was stopped", fault=Fault.NONE, retries=0),
         _masked(
-            Ended.UNATTRIBUTED_BEFORE, "an unexpected error before the agent began", fault=Fault.UNKNOWN, retries=1
+            Ended.UNATTRIBUTED_BEFORE, "an unexpected error before the policy was asked", fault=Fault.UNKNOWN, retries=1
         ),
-        _counts(Ended.UNATTRIBUTED_AFTER, Fault.UNKNOWN, Rewarded.VERDICT, "an unexpected error after the agent began"),
+        _counts(
+            Ended.UNATTRIBUTED_AFTER, Fault.UNKNOWN, Rewarded.VERDICT, "an unexpected error after the policy was asked"
+        ),
     )
 }
 """The table."""

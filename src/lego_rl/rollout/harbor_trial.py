@@ -7,12 +7,13 @@ What is read afterwards was written by code of the host: Harbor's result, and th
 
 import builtins
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from harbor.models.trial.config import AgentConfig, EnvironmentConfig, TaskConfig, TrialConfig, VerifierConfig
 from harbor.models.trial.result import TimingInfo, TrialResult
-from harbor.trial.errors import AgentSetupTimeoutError, EnvironmentStartTimeoutError
+from harbor.trial.errors import AgentSetupTimeoutError, EnvironmentStartTimeoutError, VerifierTimeoutError
 from harbor.trial.trial import Trial
 from pydantic import TypeAdapter
 
@@ -38,20 +39,24 @@ VERIFIER_GRACE_FACTOR = 4.0
 """The same for grading, whose limit is the task's own: Harbor's is this many times as long."""
 
 _LIMIT_HITS = TypeAdapter(LimitHits)
-_FORESEEN = {
-    error.__name__
-    for error in (
-        TransferError,
-        ClusterError,
-        SealError,
-        SandboxLostError,
-        GradingStartError,
-        GradingKilledError,
-        GradingRuntimeError,
-        EnvironmentStartTimeoutError,
-        AgentSetupTimeoutError,
-    )
+_FORESEEN: tuple[type[BaseException], ...] = (
+    TransferError,
+    ClusterError,
+    SealError,
+    SandboxLostError,
+    GradingStartError,
+    GradingKilledError,
+    GradingRuntimeError,
+    EnvironmentStartTimeoutError,
+    AgentSetupTimeoutError,
+)
+"""Kinds that say what went wrong, beside those of `errors` and of the operating system."""
+_KINDS: Mapping[str, type[BaseException]] = {
+    kind.__name__: kind
+    for kind in (*vars(builtins).values(), *vars(errors).values(), *_FORESEEN, VerifierTimeoutError)
+    if isinstance(kind, type) and issubclass(kind, BaseException)
 }
+"""Harbor's result has only the name of an exception's class. One of another name is of no kind that is known here."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +76,12 @@ class Failure:
     @property
     def is_foreseen(self) -> bool:
         """Whether it is of a kind that says what went wrong: one of ours, of the operating system, or a time limit."""
-        kind = getattr(builtins, self.kind, None) or getattr(errors, self.kind, None)
-        foreseen = isinstance(kind, type) and issubclass(kind, LegoError | OSError)
-        return foreseen or self.kind in _FORESEEN
+        return self.is_a(LegoError, OSError, *_FORESEEN)
+
+    def is_a(self, *kinds: type[BaseException]) -> bool:
+        """Whether it is of one of these kinds, or of one derived from them that is known here."""
+        known = _KINDS.get(self.kind)
+        return known is not None and issubclass(known, kinds)
 
 
 class UnreadableGradesError(Exception):

@@ -208,10 +208,10 @@ def _record(
     inspection: Inspection,
     started: float,
 ) -> TrialRecord:
-    conduct = conduct_of(live, grades, failure, spec.grading)
+    conduct = conduct_of(live, grades, failure)
     host = host_evidence(live, grades, failure, inspection)
-    row = classify(host, conduct)
-    reward = reward_of(row, conduct)
+    row = classify(host, conduct, spec.grading)
+    reward = reward_of(row, conduct, spec.grading)
     logs = live.logs()
     if failure is not None:
         logs["error.txt"] = failure.trace

@@ -12,20 +12,23 @@ from lego_rl.rollout.attribution import (
     HostEvidence,
     HostFailure,
     LastAnswer,
+    Reached,
     classify,
     reward_of,
 )
 from lego_rl.rollout.faults import FAULT_TABLE, Ended
+from lego_rl.rollout.spec import Grading
 from lego_rl.sandbox.limits import LimitHits
 from lego_rl.sandbox.verdict import GradingEnd
 
-BEGAN = HostEvidence(began=True, requests=3)
-NOT_BEGAN = HostEvidence(began=False, requests=0)
+ASKED = HostEvidence(Reached.ASKED)
+UNASKED = HostEvidence(Reached.STARTED)
+NOT_STARTED = HostEvidence(Reached.NOTHING)
 GRADED = Conduct(exit_code=0, snapshot=True, reward=1, grading="completed")
 
 
-def failed(failure: HostFailure, *, began: bool = True) -> HostEvidence:
-    return HostEvidence(began=began, requests=3 if began else 0, failure=failure)
+def failed(failure: HostFailure, reached: Reached = Reached.ASKED) -> HostEvidence:
+    return HostEvidence(reached, failure)
 
 
 def graded(reward: int = 1, **changes: object) -> Conduct:
@@ -34,38 +37,39 @@ def graded(reward: int = 1, **changes: object) -> Conduct:
 
 
 CASES = [
-    (BEGAN, graded(), Ended.FINISHED, 1),
-    (BEGAN, graded(0), Ended.FINISHED, 0),
-    (BEGAN, graded(budget_hit="turns"), Ended.TURN_BUDGET, 1),
-    (BEGAN, graded(budget_hit="context"), Ended.CONTEXT_BUDGET, 1),
-    (BEGAN, graded(budget_hit="wall_clock", timed_out=True), Ended.WALL_CLOCK_BUDGET, 1),
-    (BEGAN, graded(budget_hit="attempts", exit_code=1), Ended.ATTEMPT_BUDGET, 1),
-    (BEGAN, graded(last_answer="cut"), Ended.OUTPUT_BUDGET, 1),
-    (BEGAN, graded(last_answer="malformed", exit_code=1), Ended.MALFORMED_CALL, 1),
-    (BEGAN, graded(exit_code=None, timed_out=True), Ended.AGENT_TIMEOUT, 1),
-    (BEGAN, graded(exit_code=1), Ended.HARNESS_ERROR, 1),
-    (BEGAN, graded(exit_code=128), Ended.HARNESS_ERROR, 1),
-    (BEGAN, graded(exit_code=129, last_answer="cut"), Ended.HARNESS_KILLED, 1),
-    (BEGAN, graded(exit_code=137, hits=LimitHits(memory=1)), Ended.OUT_OF_MEMORY, 1),
-    (BEGAN, graded(exit_code=0, hits=LimitHits(memory=1)), Ended.FINISHED, 1),
-    (BEGAN, graded(exit_code=None, hits=LimitHits(disk=True, memory=1), too_large=True), Ended.OUT_OF_DISK, 1),
-    (BEGAN, graded(exit_code=None, hits=LimitHits(disk=True), budget_hit="turns"), Ended.TURN_BUDGET, 1),
-    (BEGAN, graded(exit_code=1, hits=LimitHits(processes=9)), Ended.TOO_MANY_PROCESSES, 1),
-    (BEGAN, graded(exit_code=None, hits=LimitHits(unmeasured=True)), Ended.LIMITS_UNMEASURED, 1),
-    (BEGAN, graded(exit_code=None), Ended.SANDBOX_LOST, 1),
-    (BEGAN, graded(too_large=True, budget_hit="turns"), Ended.PATCH_TOO_LARGE, 1),
-    (BEGAN, Conduct(exit_code=0), Ended.NO_SNAPSHOT, 0),
-    (BEGAN, graded(0, grading="not_applied"), Ended.PATCH_NOT_APPLIED, 0),
-    (BEGAN, graded(0, grading="timed_out"), Ended.VERIFIER_TIMEOUT, 0),
-    (BEGAN, Conduct(exit_code=0, snapshot=True, grading="timed_out"), Ended.VERIFIER_TIMEOUT, 0),
-    (BEGAN, graded(0, grading="died"), Ended.VERIFIER_CRASHED, 0),
-    (BEGAN, Conduct(exit_code=0, snapshot=True), Ended.VERIFIER_CRASHED, 0),
-    (BEGAN, graded(0, grading="no_report"), Ended.NO_VERDICT, 0),
-    (failed(HostFailure.TASK, began=False), Conduct(), Ended.TASK_UNUSABLE, None),
-    (failed(HostFailure.SANDBOX_START, began=False), Conduct(), Ended.SANDBOX_START, None),
-    (failed(HostFailure.SEAL, began=False), Conduct(), Ended.SEAL_FAILED, None),
-    (failed(HostFailure.SETUP, began=False), Conduct(), Ended.SETUP_FAILED, None),
-    (HostEvidence(began=True, requests=0), graded(0, exit_code=1), Ended.HARNESS_SILENT, None),
+    (ASKED, graded(), Ended.FINISHED, 1),
+    (ASKED, graded(0), Ended.FINISHED, 0),
+    (ASKED, graded(budget_hit="turns"), Ended.TURN_BUDGET, 1),
+    (ASKED, graded(budget_hit="context"), Ended.CONTEXT_BUDGET, 1),
+    (ASKED, graded(budget_hit="wall_clock", timed_out=True), Ended.WALL_CLOCK_BUDGET, 1),
+    (ASKED, graded(budget_hit="attempts", exit_code=1), Ended.ATTEMPT_BUDGET, 1),
+    (ASKED, graded(last_answer="cut"), Ended.OUTPUT_BUDGET, 1),
+    (ASKED, graded(last_answer="malformed", exit_code=1), Ended.MALFORMED_CALL, 1),
+    (ASKED, graded(exit_code=None, timed_out=True), Ended.AGENT_TIMEOUT, 1),
+    (ASKED, graded(exit_code=1), Ended.HARNESS_ERROR, 1),
+    (ASKED, graded(exit_code=128), Ended.HARNESS_ERROR, 1),
+    (ASKED, graded(exit_code=129, last_answer="cut"), Ended.HARNESS_KILLED, 1),
+    (ASKED, graded(exit_code=137, hits=LimitHits(memory=1)), Ended.OUT_OF_MEMORY, 1),
+    (ASKED, graded(exit_code=0, hits=LimitHits(memory=1)), Ended.FINISHED, 1),
+    (ASKED, graded(exit_code=None, hits=LimitHits(disk=True, memory=1), too_large=True), Ended.OUT_OF_DISK, 1),
+    (ASKED, graded(exit_code=None, hits=LimitHits(disk=True), budget_hit="turns"), Ended.TURN_BUDGET, 1),
+    (ASKED, graded(exit_code=1, hits=LimitHits(processes=9)), Ended.TOO_MANY_PROCESSES, 1),
+    (ASKED, graded(exit_code=None, hits=LimitHits(unmeasured=True)), Ended.LIMITS_UNMEASURED, 1),
+    (ASKED, graded(exit_code=None), Ended.SANDBOX_LOST, 1),
+    (ASKED, graded(too_large=True, budget_hit="turns"), Ended.PATCH_TOO_LARGE, 1),
+    (ASKED, Conduct(exit_code=0), Ended.NO_SNAPSHOT, 0),
+    (ASKED, graded(0, grading="not_applied"), Ended.PATCH_NOT_APPLIED, 0),
+    (ASKED, graded(0, grading="timed_out"), Ended.VERIFIER_TIMEOUT, 0),
+    (ASKED, Conduct(exit_code=0, snapshot=True, grading="timed_out"), Ended.VERIFIER_TIMEOUT, 0),
+    (ASKED, graded(0, grading="died"), Ended.VERIFIER_CRASHED, 0),
+    (ASKED, Conduct(exit_code=0, snapshot=True), Ended.VERIFIER_CRASHED, 0),
+    (ASKED, graded(0, grading="no_report"), Ended.NO_VERDICT, 0),
+    (failed(HostFailure.TASK, Reached.NOTHING), Conduct(), Ended.TASK_UNUSABLE, None),
+    (failed(HostFailure.SANDBOX_START, Reached.NOTHING), Conduct(), Ended.SANDBOX_START, None),
+    (failed(HostFailure.SEAL, Reached.NOTHING), Conduct(), Ended.SEAL_FAILED, None),
+    (failed(HostFailure.SETUP, Reached.NOTHING), Conduct(), Ended.SETUP_FAILED, None),
+    (UNASKED, graded(0, exit_code=1), Ended.HARNESS_SILENT, None),
+    (UNASKED, Conduct(), Ended.HARNESS_SILENT, None),
     (failed(HostFailure.ENGINE), graded(), Ended.ENGINE_FAILED, None),
     (failed(HostFailure.ENGINE_SILENT), graded(), Ended.ENGINE_SILENT, None),
     (failed(HostFailure.CAPTURE), graded(), Ended.CAPTURE_FAILED, None),
@@ -76,18 +80,20 @@ CASES = [
     (failed(HostFailure.DISK), Conduct(exit_code=0), Ended.HOST_DISK_FULL, None),
     (failed(HostFailure.MEMORY), Conduct(exit_code=0), Ended.HOST_OUT_OF_MEMORY, None),
     (failed(HostFailure.HANDLES), Conduct(exit_code=0), Ended.HOST_OUT_OF_HANDLES, None),
-    (NOT_BEGAN, Conduct(), Ended.UNATTRIBUTED_BEFORE, None),
-    (failed(HostFailure.INTERNAL, began=False), Conduct(), Ended.UNATTRIBUTED_BEFORE, None),
-    (failed(HostFailure.INTERNAL), Conduct(), Ended.UNATTRIBUTED_AFTER, 0),
-    (failed(HostFailure.INTERNAL), graded(), Ended.UNATTRIBUTED_AFTER, 1),
+    (NOT_STARTED, Conduct(), Ended.UNATTRIBUTED_BEFORE, None),
+    (NOT_STARTED, Conduct(unforeseen=True), Ended.UNATTRIBUTED_BEFORE, None),
+    (UNASKED, Conduct(unforeseen=True), Ended.UNATTRIBUTED_BEFORE, None),
+    (ASKED, Conduct(unforeseen=True), Ended.UNATTRIBUTED_AFTER, 0),
+    (ASKED, graded(unforeseen=True), Ended.UNATTRIBUTED_AFTER, 1),
+    (failed(HostFailure.SANDBOX_KILLED), graded(unforeseen=True), Ended.SANDBOX_KILLED, None),
 ]
 
 
 @pytest.mark.parametrize(("host", "conduct", "ended", "reward"), CASES)
 def test_row(host: HostEvidence, conduct: Conduct, ended: Ended, reward: int | None) -> None:
-    row = classify(host, conduct)
+    row = classify(host, conduct, Grading.FRESH)
     assert row.ended is ended
-    assert reward_of(row, conduct) == reward
+    assert reward_of(row, conduct, Grading.FRESH) == reward
 
 
 ELSEWHERE = {Ended.UNRECORDABLE, Ended.CANCELLED}
@@ -98,9 +104,10 @@ def test_every_row_has_a_case() -> None:
     assert {ended for _, _, ended, _ in CASES} | ELSEWHERE == set(Ended) == set(FAULT_TABLE)
 
 
-def test_every_host_failure_but_the_unexplained_is_masked() -> None:
-    for failure in set(HostFailure) - {HostFailure.INTERNAL}:
-        assert classify(failed(failure), GRADED).is_masked
+@pytest.mark.parametrize("reached", Reached)
+def test_every_host_failure_is_masked(reached: Reached) -> None:
+    for failure in HostFailure:
+        assert classify(failed(failure, reached), GRADED, Grading.FRESH).is_masked
 
 
 hits = st.builds(LimitHits, st.integers(0, 2), st.integers(0, 2), st.booleans(), st.booleans())
@@ -115,37 +122,39 @@ conducts = st.builds(
     too_large=st.booleans(),
     reward=st.sampled_from([None, 0, 1]),
     grading=st.none() | st.sampled_from(get_args(GradingEnd.__value__)),
+    unforeseen=st.booleans(),
 )
 
 
-@given(conduct=conducts, requests=st.integers(1, 10), failure=st.sampled_from([None, HostFailure.INTERNAL]))
-def test_no_conduct_of_a_policy_that_was_asked_masks_its_reward(
-    conduct: Conduct, requests: int, failure: HostFailure | None
-) -> None:
-    row = classify(HostEvidence(began=True, requests=requests, failure=failure), conduct)
+@given(conduct=conducts)
+def test_no_conduct_of_a_policy_that_was_asked_masks_its_reward(conduct: Conduct) -> None:
+    row = classify(ASKED, conduct, Grading.FRESH)
     assert not row.is_masked
-    assert reward_of(row, conduct) in (0, 1)
-    if reward_of(row, conduct) == 1:
+    reward = reward_of(row, conduct, Grading.FRESH)
+    assert reward in (0, 1)
+    if reward == 1:
         assert conduct.reward == 1
+
+
+@pytest.mark.parametrize("host", [UNASKED, NOT_STARTED])
+@given(conduct=conducts)
+def test_a_policy_that_was_never_asked_answers_for_nothing(host: HostEvidence, conduct: Conduct) -> None:
+    assert classify(host, conduct, Grading.FRESH).is_masked
 
 
 @given(
     conduct=conducts,
-    host=st.builds(
-        HostEvidence,
-        began=st.booleans(),
-        requests=st.integers(0, 3),
-        failure=st.none() | st.sampled_from(HostFailure),
-    ),
+    host=st.builds(HostEvidence, reached=st.sampled_from(Reached), failure=st.none() | st.sampled_from(HostFailure)),
+    grading=st.sampled_from(Grading),
 )
-def test_the_table_is_total(conduct: Conduct, host: HostEvidence) -> None:
-    row = classify(host, conduct)
+def test_the_table_is_total(conduct: Conduct, host: HostEvidence, grading: Grading) -> None:
+    row = classify(host, conduct, grading)
     assert FAULT_TABLE[row.ended] is row
-    assert (reward_of(row, conduct) is None) == row.is_masked
+    assert (reward_of(row, conduct, grading) is None) == (row.is_masked or grading is Grading.NONE)
 
 
 def test_a_trial_that_is_not_to_be_graded_has_no_reward_and_no_fault() -> None:
-    conduct = Conduct(exit_code=0, to_grade=False)
-    row = classify(BEGAN, conduct)
+    conduct = Conduct(exit_code=0)
+    row = classify(ASKED, conduct, Grading.NONE)
     assert row.ended is Ended.FINISHED
-    assert reward_of(row, conduct) is None
+    assert reward_of(row, conduct, Grading.NONE) is None

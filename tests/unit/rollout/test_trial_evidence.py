@@ -1,28 +1,44 @@
 """What a trial left behind, sorted into evidence: by where it failed and as what, never by what it says."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
 import pytest
+from evidence_kit import (
+    ANSWER,
+    FULL,
+    GRADED,
+    LOSSES,
+    NO_MEMORY,
+    PATCH,
+    SILENT,
+    TEMPLATE,
+    at_fault,
+    down,
+    ended,
+    failure,
+    told,
+    worked,
+)
+from harbor.trial.errors import VerifierTimeoutError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lego_rl.engine.protocol import EngineError, Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine
-from lego_rl.errors import CaptureError
+from lego_rl.errors import CaptureError, SandboxError
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.call import Request
 from lego_rl.gateway.refusals import ContextOverflow
 from lego_rl.gateway.server import Gateway
-from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.harness import registry
 from lego_rl.harness.base import HarnessBundle
 from lego_rl.messages import Message
 from lego_rl.rollout.agent import LiveTrial
-from lego_rl.rollout.attribution import HostEvidence, classify, reward_of
+from lego_rl.rollout.attribution import classify
 from lego_rl.rollout.evidence import (
     DETAIL_CHARS,
     NOTHING_FOUND,
@@ -33,134 +49,21 @@ from lego_rl.rollout.evidence import (
     may_be_short,
 )
 from lego_rl.rollout.faults import Ended
-from lego_rl.rollout.harbor_trial import Failure, Grades
+from lego_rl.rollout.harbor_trial import Failure, Grades, UnreadableGradesError
 from lego_rl.rollout.shortage import Shortage
 from lego_rl.rollout.spec import Grading
 from lego_rl.rollout.trial import grades_of
 from lego_rl.sandbox.codec import patch_to_json, verdict_to_json
 from lego_rl.sandbox.diff import TOO_LARGE
+from lego_rl.sandbox.grading import GradingStartError
 from lego_rl.sandbox.limits import LimitHits
 from lego_rl.sandbox.loss import Loss, LossCause
 from lego_rl.sandbox.sandbox import Completed
 from lego_rl.sandbox.verdict import Change, GradingEnd, Patch, Verdict
 
-POLICY = Path(__file__).parents[3] / "src" / "lego_rl" / "policies" / "demo"
-TEMPLATE = ChatTemplate.load(POLICY)
-ANSWER = Reply([TEMPLATE.end_of_turn])
-PATCH = Grades(patch=Patch())
-GRADED = Grades(Patch(), Verdict(1))
-
-
-def down(prompt: Sequence[int], sampling: Sampling) -> Reply:
-    raise EngineError("down")
-
-
-def work(
-    *,
-    began: bool = True,
-    sandbox_started: bool = True,
-    completed: Completed | None = None,
-    script: Callable[..., Reply],
-) -> LiveTrial:
-    """A trial's work after one request."""
-    gateway = Gateway(ScriptedEngine(script), TEMPLATE, tool_call_parser("qwen3_coder"))
-    session = gateway.open(Budget(), temperature=1.0)
-    made = LiveTrial(
-        gateway=gateway,
-        session=session,
-        harness=registry.make("claude-code"),
-        bundle=HarnessBundle("claude-code", "1", "", Path("/nowhere"), 0, ""),
-        model="policy",
-        sandbox_started=sandbox_started,
-        began=began,
-        completed=completed,
-    )
-
-    async def one_request() -> None:
-        exchange = await session.admit(Request((Message("user", "hello"),), ()))
-        await asyncio.gather(exchange.answer(), return_exceptions=True)
-        await made.close()
-
-    if began:
-        asyncio.run(one_request())
-    return made
-
-
-def at_fault(prompt: Sequence[int], sampling: Sampling) -> Reply:
-    raise KeyError("a bug")
-
-
-def worked(**changes: object) -> LiveTrial:
-    arguments = {"completed": Completed(0, "", ""), "script": lambda prompt, sampling: ANSWER} | changes
-    return work(**arguments)  # type: ignore[arg-type]
-
-
-FULL = Inspection(Shortage("disk", "the disk is full"))
-NO_MEMORY = Inspection(Shortage("memory", "no memory"))
-SILENT = Inspection(engine_silent=True)
-
-
-def ended(
-    done: LiveTrial, grades: Grades, failure: Failure | None, inspection: Inspection = NOTHING_FOUND
-) -> tuple[Ended, int | None]:
-    conduct = conduct_of(done, grades, failure, Grading.FRESH)
-    row = classify(host_evidence(done, grades, failure, inspection), conduct)
-    return row.ended, reward_of(row, conduct)
-
-
-def told(done: LiveTrial, grades: Grades, failure: Failure | None, inspection: Inspection = NOTHING_FOUND) -> str:
-    host: HostEvidence = host_evidence(done, grades, failure, inspection)
-    row = classify(host, conduct_of(done, grades, failure, Grading.FRESH))
-    return detail_of(row, host, done, grades, failure)
-
-
-def failure(kind: str) -> Failure:
-    return Failure(kind, "something", "trace")
-
-
-@pytest.mark.parametrize("kind", ["SandboxError", "RunError", "EnvironmentStartTimeoutError", "PermissionError"])
-def test_what_fails_before_the_sandbox_stands_is_its_start(kind: str) -> None:
-    assert ended(worked(began=False, sandbox_started=False), Grades(), failure(kind)) == (Ended.SANDBOX_START, None)
-
-
-@pytest.mark.parametrize(("kind", "row"), [("TaskError", Ended.TASK_UNUSABLE), ("SealError", Ended.SEAL_FAILED)])
-def test_what_is_wrong_with_the_task_or_the_seal_has_a_row_of_its_own(kind: str, row: Ended) -> None:
-    assert ended(worked(began=False, sandbox_started=False), Grades(), failure(kind)) == (row, None)
-
-
-@pytest.mark.parametrize("kind", ["SandboxError", "TransferError", "AgentSetupTimeoutError", "OSError"])
-def test_what_fails_before_the_harness_is_started_is_its_set_up(kind: str) -> None:
-    assert ended(worked(began=False), Grades(), failure(kind)) == (Ended.SETUP_FAILED, None)
-
-
-@pytest.mark.parametrize("kind", ["KeyError", "ValueError", "SomethingOfHarbors", "object", "Exception"])
-def test_what_nobody_foresaw_is_unattributed(kind: str) -> None:
-    assert ended(worked(began=False), Grades(), failure(kind)) == (Ended.UNATTRIBUTED_BEFORE, None)
-    assert ended(worked(), Grades(), failure(kind)) == (Ended.UNATTRIBUTED_AFTER, 0)
-    assert ended(worked(), PATCH, failure(kind)) == (Ended.UNATTRIBUTED_AFTER, 0)
-
-
-def test_a_harness_that_was_never_started_without_any_failure_is_unattributed() -> None:
-    assert ended(worked(began=False), Grades(), None) == (Ended.UNATTRIBUTED_BEFORE, None)
-
-
-@pytest.mark.parametrize("kind", ["SandboxError", "OSError", "RunError"])
-def test_a_file_tree_that_cannot_be_read_out_is_the_policys(kind: str) -> None:
-    assert ended(worked(), Grades(), failure(kind)) == (Ended.NO_SNAPSHOT, 0)
-
-
-def test_of_grading_only_what_the_tested_code_cannot_bring_about_is_ours() -> None:
-    assert ended(worked(), PATCH, failure("GradingStartError")) == (Ended.GRADING_START, None)
-    assert ended(worked(), PATCH, failure("GradingKilledError")) == (Ended.SANDBOX_KILLED, None)
-    assert ended(worked(), PATCH, failure("GradingRuntimeError")) == (Ended.RUNTIME_LOST, None)
-    assert ended(worked(), PATCH, failure("TaskError")) == (Ended.TASK_UNUSABLE, None)
-    assert ended(worked(), PATCH, failure("SealError")) == (Ended.VERIFIER_CRASHED, 0)
-    assert ended(worked(), PATCH, failure("SandboxError")) == (Ended.VERIFIER_CRASHED, 0)
-    assert ended(worked(), PATCH, failure("VerifierTimeoutError")) == (Ended.VERIFIER_TIMEOUT, 0)
-
 
 def test_a_failure_after_the_verdict_changes_nothing() -> None:
-    for kind in ("SandboxError", "KeyError", "OSError"):
+    for kind in (SandboxError, KeyError, OSError):
         assert ended(worked(), GRADED, failure(kind)) == (Ended.FINISHED, 1)
 
 
@@ -174,7 +77,7 @@ def test_an_answer_that_nobody_foresaw_masks_nothing_for_the_agent_may_have_brou
     done = worked(script=at_fault, completed=Completed(1, "", ""))
     assert isinstance(done.session.failure, KeyError)
     assert ended(done, GRADED, None) == (Ended.UNATTRIBUTED_AFTER, 1)
-    assert ended(done, PATCH, failure("SandboxError")) == (Ended.UNATTRIBUTED_AFTER, 0)
+    assert ended(done, PATCH, failure(SandboxError)) == (Ended.UNATTRIBUTED_AFTER, 0)
     assert "KeyError: 'a bug'" in told(done, GRADED, None)
     assert may_be_short(done, GRADED, None)
     few = Inspection(Shortage("handles", "this process has 1024 of at most 1024 files open"))
@@ -207,9 +110,6 @@ def test_a_listener_that_was_lost_is_the_infrastructures() -> None:
     assert "no socket" in told(done, GRADED, None)
 
 
-LOSSES = {LossCause.KILLED: Ended.SANDBOX_KILLED, LossCause.RUNTIME: Ended.RUNTIME_LOST}
-
-
 @pytest.mark.parametrize("cause", LossCause)
 def test_who_took_a_sandbox_away_is_told_by_the_hosts_evidence_alone(cause: LossCause) -> None:
     done = worked(completed=Completed(137, "", "", died=True, loss=Loss(cause, "the host saw it")))
@@ -239,9 +139,9 @@ def test_no_failure_after_the_start_masks_a_trial_unless_the_grading_sandbox_cou
     kind: str, message: str, grades: Grades
 ) -> None:
     problem = Failure(kind, message, "")
-    conduct = conduct_of(DONE, grades, problem, Grading.FRESH)
+    conduct = conduct_of(DONE, grades, problem)
     host = host_evidence(DONE, grades, problem, NOTHING_FOUND)
-    row = classify(host, conduct)
+    row = classify(host, conduct, Grading.FRESH)
     assert not row.is_masked
     detail = detail_of(row, host, DONE, grades, problem)
     assert detail.startswith(row.meaning)
@@ -340,16 +240,16 @@ def test_what_the_verifier_wrote_is_read(tmp_path: Path) -> None:
     assert (grades.verdict, grades.limit_hits, problem) == (Verdict(1, {"t": "passed"}), LimitHits(memory=2), None)
 
 
-@pytest.mark.parametrize("kind", ["OSError", "SandboxError", "GradingStartError", "UnreadableGradesError"])
+@pytest.mark.parametrize("kind", [OSError, SandboxError, GradingStartError, UnreadableGradesError])
 @pytest.mark.parametrize("grades", [Grades(), PATCH])
-def test_a_failure_on_a_host_that_has_run_out_is_the_infrastructures(kind: str, grades: Grades) -> None:
+def test_a_failure_on_a_host_that_has_run_out_is_the_infrastructures(kind: type[Exception], grades: Grades) -> None:
     assert ended(worked(), grades, failure(kind), FULL) == (Ended.HOST_DISK_FULL, None)
     assert "the disk is full" in told(DONE, grades, failure(kind), FULL)
 
 
 def test_a_shortage_takes_nothing_from_a_trial_that_it_did_not_hurt() -> None:
     assert ended(worked(), GRADED, failure("OSError"), FULL) == (Ended.FINISHED, 1)
-    assert ended(worked(), PATCH, failure("VerifierTimeoutError"), NO_MEMORY) == (Ended.VERIFIER_TIMEOUT, 0)
+    assert ended(worked(), PATCH, failure(VerifierTimeoutError), NO_MEMORY) == (Ended.VERIFIER_TIMEOUT, 0)
 
 
 def test_an_error_of_a_full_disk_is_no_evidence_of_one() -> None:
