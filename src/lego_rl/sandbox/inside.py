@@ -44,6 +44,9 @@ PR_SET_DUMPABLE, PR_SET_SECCOMP = 4, 22
 SECCOMP_MODE_FILTER = 2
 FILTER_INSTRUCTION = 8
 """Bytes of a ``struct sock_filter``."""
+OPEN_FILES = 4096
+"""Most file descriptors of one process: what honest builds and servers have, and few enough for the host to look at
+those of all processes, for what was unlinked and is still held takes up disk."""
 
 running: "dict[int, _socket.socket]" = {}
 last: "set[int]" = set()
@@ -351,7 +354,13 @@ REQUESTS = {
 
 def limit(processes: int, data: int, file: int) -> None:
     """Set the limits of everything that will run here; processes are counted per user namespace since Linux 5.14."""
-    wanted = ((resource.RLIMIT_NPROC, processes), (resource.RLIMIT_DATA, data), (resource.RLIMIT_FSIZE, file))
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = (
+        (resource.RLIMIT_NPROC, processes),
+        (resource.RLIMIT_DATA, data),
+        (resource.RLIMIT_FSIZE, file),
+        (resource.RLIMIT_NOFILE, OPEN_FILES if files == resource.RLIM_INFINITY else min(OPEN_FILES, files)),
+    )
     for name, value in wanted:
         if value:
             resource.setrlimit(name, (value, value))

@@ -13,6 +13,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from lego_rl.sandbox.pace import Pace
+
 ATTRIBUTE_PREFIXES = ("user.overlay.", "trusted.overlay.")
 BLOCK = 4096
 
@@ -29,32 +31,36 @@ def is_opaque(path: Path) -> bool:
     return _attribute(path, "opaque") == b"y"
 
 
-def measure(layer: Path, limit: int) -> int:
+def measure(layer: Path, limit: int, pace: Pace) -> int:
     """Size of a layer in bytes, each entry counted as a block at least; stops soon after `limit`.
 
     The sandbox may still be writing: what vanishes meanwhile is not counted. Nothing can be hidden from the count: a
     folder that its owner made unreadable is made readable again, and one nested beyond what a path names is too much.
+
+    Raises:
+        TooMuchError: It takes longer than a look may.
     """
     total = 0
     folders = [layer]
     while folders and total <= limit:
         folder = folders.pop()
         try:
-            total += _measure_folder(folder, folders)
+            total += _measure_folder(folder, folders, pace)
         except PermissionError:
             with suppress(OSError):
                 _let_owner_read(folder)
-                total += _measure_folder(folder, folders)
+                total += _measure_folder(folder, folders, pace)
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
                 return limit + 1
     return total
 
 
-def _measure_folder(folder: Path, found: list[Path]) -> int:
+def _measure_folder(folder: Path, found: list[Path], pace: Pace) -> int:
     total = 0
     with os.scandir(folder) as entries:
         for entry in entries:
+            pace.step()
             with suppress(FileNotFoundError):
                 status = entry.stat(follow_symlinks=False)
                 total += max(BLOCK, status.st_blocks * 512)

@@ -9,19 +9,27 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
+from lego_rl.sandbox.pace import Pace
 
-def unlinked_size(family: Sequence[int]) -> int:
+
+def unlinked_size(family: Sequence[int], pace: Pace) -> int:
     """Bytes on disk of the unlinked files that the processes hold.
 
     Args:
         family: Process ids on the host, of one mount namespace; one that ends meanwhile is left out.
+        pace: Bounds how many descriptors and mappings are looked at.
+
+    Raises:
+        TooMuchError: They hold more than that.
     """
     in_memory = _memory_devices(family[0])
     sizes: dict[tuple[int, int], int] = {}
     for pid in family:
-        for path in (*_descriptors(pid), *_mappings(pid)):
+        for path in chain(_descriptors(pid), _mappings(pid, pace)):
+            pace.step()
             with suppress(OSError):
                 status = os.stat(path)  # noqa: PTH116  # it goes through the link to the file itself
                 if stat.S_ISREG(status.st_mode) and status.st_nlink == 0 and status.st_dev not in in_memory:
@@ -35,10 +43,11 @@ def _descriptors(pid: int) -> Iterator[str]:
         yield from (entry.path for entry in entries)
 
 
-def _mappings(pid: int) -> Iterator[str]:
-    with suppress(OSError):
-        for line in Path(f"/proc/{pid}/maps").read_bytes().splitlines():
-            if line.endswith(b" (deleted)"):
+def _mappings(pid: int, pace: Pace) -> Iterator[str]:
+    with suppress(OSError), Path(f"/proc/{pid}/maps").open("rb") as lines:
+        for line in lines:  # One by one: a process may have tens of thousands.
+            pace.step()
+            if line.endswith(b" (deleted)\n"):
                 start, _, end = line.split(maxsplit=1)[0].decode().partition("-")
                 yield f"/proc/{pid}/map_files/{int(start, 16):x}-{int(end, 16):x}"
 

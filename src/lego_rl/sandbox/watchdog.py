@@ -1,23 +1,28 @@
 """Limits that the kernel does not hold for us: the size of an overlay's upper layer, memory without a control group.
 
 Invariant: a sandbox past such a limit is killed within about a second, and why is known on the host. A sandbox that
-cannot be watched any more is killed as well. Nothing that another sandbox makes slow, such as the removal of its files,
-delays the look at this one: each watchdog has a thread of its own.
+cannot be watched any more is killed as well, and so is one that has more to look at than a look may take. Nothing
+delays a look: neither what another sandbox makes slow, such as the removal of its files, nor another look at this one,
+for each has a thread of its own.
 """
 
 import asyncio
 import logging
 import signal
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.overlay import measure
+from lego_rl.sandbox.pace import Pace
+from lego_rl.sandbox.processes import descendants, exceeds
 from lego_rl.sandbox.state import RunFolder
 from lego_rl.sandbox.unlinked import unlinked_size
 
 INTERVAL_SECONDS = 1.0
+LOOK_SECONDS = 30.0
+"""How long a look may take with all that it waits for; of processor time it has far less (`Pace`)."""
 
 _log = logging.getLogger(__name__)
 
@@ -43,13 +48,13 @@ class Watchdog:
         self.memory_full = False
         self.failed = False
         self._layers = (run.upper, run.root_upper, run.report)
-        self._limits = limits
+        self._disk = limits.disk_mb << 20
+        self._memory_kib = limits.memory_mb << 10
         self._first = first
         self._pidfd = pidfd
-        self._watches_memory = watches_memory
-        self._thread = ThreadPoolExecutor(1, "watchdog")
-        self._task = asyncio.create_task(self._watch())
-        self._task.add_done_callback(lambda _: self._thread.shutdown(wait=False))
+        self._unlinked = 0
+        looks = [self._look_at_layers, self._look_at_unlinked, *([self._look_at_memory] if watches_memory else [])]
+        self._tasks = [asyncio.create_task(self._watch(look)) for look in looks]
 
     @property
     def has_killed(self) -> bool:
@@ -58,51 +63,41 @@ class Watchdog:
 
     def cancel(self) -> None:
         """Stop watching."""
-        self._task.cancel()
+        for task in self._tasks:
+            task.cancel()
 
-    async def _watch(self) -> None:
+    async def _watch(self, look: Callable[[], None]) -> None:
+        thread = ThreadPoolExecutor(1, "watchdog")
         try:
-            while not (self.disk_full or self.memory_full):
+            while not self.has_killed:
                 await asyncio.sleep(INTERVAL_SECONDS)
-                await asyncio.get_running_loop().run_in_executor(self._thread, self._look)
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await asyncio.get_running_loop().run_in_executor(thread, look)
         except Exception:  # noqa: BLE001  # Whatever it is, nothing holds the limits from here on: it is kept, and kills.
             self.failed = True
             _log.exception("a sandbox is killed because its limits cannot be measured")
+        finally:
+            thread.shutdown(wait=False)
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
-    def _look(self) -> None:
-        disk = self._limits.disk_mb << 20
-        unlinked = unlinked_size(descendants(self._first))
-        self.disk_full = any(unlinked + measure(layer, disk) > disk for layer in self._layers)
-        if self._watches_memory:
-            self.memory_full = exceeds(self._first, self._limits.memory_mb << 10)
+    def _look_at_layers(self) -> None:
+        pace = Pace()
+        largest = self._largest(pace)
+        if largest <= self._disk < largest + self._unlinked:
+            self._look_at_unlinked()  # Some of it may have been given a name since, and would count twice.
+            largest = self._largest(pace)
+        if largest + self._unlinked > self._disk:
+            self.disk_full = True
 
+    def _largest(self, pace: Pace) -> int:
+        return max(measure(layer, self._disk, pace) for layer in self._layers)
 
-def exceeds(first: int, limit_kib: int) -> bool:
-    """Whether a process and its descendants use more than the limit; shared pages are divided among their users.
+    def _look_at_unlinked(self) -> None:
+        self._unlinked = unlinked_size(descendants(self._first), Pace())
+        if self._unlinked > self._disk:
+            self.disk_full = True
 
-    The proportional size costs a walk of the page tables, so it is read only where the resident sizes alone exceed.
-    """
-    family = descendants(first)
-    if sum(_kib(pid, "status", "VmRSS:") for pid in family) <= limit_kib:
-        return False
-    return sum(_kib(pid, "smaps_rollup", "Pss:") for pid in family) > limit_kib
-
-
-def descendants(first: int) -> list[int]:
-    """A process and everything below it; a process that ends meanwhile is left out."""
-    family = [first]
-    for pid in family:  # It grows while it is walked: the depth of the tree is the sandbox's to choose.
-        for children in Path(f"/proc/{pid}/task").glob("*/children"):
-            with suppress(OSError):
-                family += [int(child) for child in children.read_text().split()]
-    return family
-
-
-def _kib(pid: int, table: str, key: str) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/{table}").read_bytes().splitlines()  # A process may name itself in any bytes.
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith(key.encode())), 0)
+    def _look_at_memory(self) -> None:
+        if exceeds(self._first, self._memory_kib, Pace()):
+            self.memory_full = True

@@ -23,7 +23,7 @@ from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.shortage import Reserves
 from lego_rl.rollout.trial import Runtime
 from lego_rl.sandbox.loss import Loss, LossCause
-from lego_rl.sandbox.watchdog import descendants
+from lego_rl.sandbox.processes import descendants
 
 
 def engine_error(scene: Scene) -> None:

@@ -30,8 +30,8 @@ from lego_rl.rollout.store import TrialStore
 from lego_rl.rollout.trial import Runtime
 from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
+from lego_rl.sandbox.processes import descendants
 from lego_rl.sandbox.sandbox import Completed, Phase, Sandbox
-from lego_rl.sandbox.watchdog import descendants
 
 
 class WatchedGateway(Gateway):

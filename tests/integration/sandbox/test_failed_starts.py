@@ -11,9 +11,9 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox.bubblewrap import launch
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
 from lego_rl.sandbox.channel import Channel
+from lego_rl.sandbox.processes import descendants
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
-from lego_rl.sandbox.watchdog import descendants
 
 
 @pytest.fixture

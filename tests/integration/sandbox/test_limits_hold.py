@@ -99,6 +99,31 @@ async def test_disk(box: Sandbox) -> None:
     assert sum(path.stat().st_size for path in large.iterdir() if path.is_file()) < 500 << 20
 
 
+HOLD_DESCRIPTORS = """
+import os, time
+held = os.open("/dev/null", os.O_RDONLY)
+count = 1
+try:
+    while count < 10000:
+        os.dup(held)
+        count += 1
+except OSError:
+    print(count + 3, flush=True)
+for _ in range(40):
+    if os.fork() == 0:
+        os.closerange(0, 3)
+        time.sleep(60)
+"""
+
+
+async def test_descriptors_do_not_blind_the_host(box: Sandbox) -> None:
+    done = await python(box, HOLD_DESCRIPTORS)
+    assert done.stdout == "4096\n"
+    done = await shell(box, "for i in $(seq 200); do head -c 1000000 /dev/zero > f$i; done; sleep 30", timeout_sec=20)
+    assert done.died
+    assert box.limit_hits().disk
+
+
 MAP_UNLINKED = """
 import mmap, os, time
 held = []

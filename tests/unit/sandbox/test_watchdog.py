@@ -5,17 +5,20 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
 
 from lego_rl.sandbox import watchdog
 from lego_rl.sandbox.limits import Limits
-from lego_rl.sandbox.state import RunFolder, State
-from lego_rl.sandbox.watchdog import Watchdog, descendants, exceeds
+from lego_rl.sandbox.pace import Pace, TooMuchError
+from lego_rl.sandbox.processes import descendants, exceeds
+from lego_rl.sandbox.state import State
+from lego_rl.sandbox.unlinked import unlinked_size
+from lego_rl.sandbox.watchdog import Watchdog
 
 CHAIN = """
 import os, sys, time
@@ -34,10 +37,24 @@ block = bytearray(b"x" * (32 << 20))
 print("named", flush=True)
 time.sleep(60)
 """
+DESCRIPTORS = """
+import os, sys, time
+held = os.open("/dev/null", os.O_RDONLY)
+for _ in range(int(sys.argv[1])):
+    os.dup(held)
+print("held", flush=True)
+time.sleep(60)
+"""
+MAPPINGS = """
+import mmap, os, sys, time
+held = [mmap.mmap(-1, 8192, flags=mmap.MAP_SHARED) for _ in range(int(sys.argv[1]))]
+print("mapped", flush=True)
+time.sleep(60)
+"""
 DEPTH = 120
 RECURSION = """
 import sys
-from lego_rl.sandbox.watchdog import descendants
+from lego_rl.sandbox.processes import descendants
 sys.setrecursionlimit(80)
 print(len(descendants(int(sys.argv[1]))))
 """
@@ -68,59 +85,119 @@ def test_a_chain_of_processes_deeper_than_the_stack() -> None:
 
 def test_a_process_whose_name_is_no_text_is_measured() -> None:
     with child(NAMED) as process:
-        assert exceeds(process.pid, 16 << 10)
-        assert not exceeds(process.pid, 1 << 20)
+        assert exceeds(process.pid, 16 << 10, Pace())
+        assert not exceeds(process.pid, 1 << 20, Pace())
 
 
 def test_a_process_that_is_gone() -> None:
     with child("print()") as process:
         gone = process.pid
     assert descendants(gone) == [gone]
-    assert not exceeds(gone, 0)
+    assert not exceeds(gone, 0, Pace())
 
 
+@pytest.mark.parametrize(("code", "number"), [(DESCRIPTORS, "15000"), (MAPPINGS, "15000")])
+def test_more_than_a_look_may_take(code: str, number: str) -> None:
+    with child(code, number) as process:
+        assert unlinked_size([process.pid], Pace()) == 0
+        with pytest.raises(TooMuchError, match="more than 0 s of processor time"):
+            unlinked_size([process.pid], Pace(0.005))
+
+
+@asynccontextmanager
+async def watched(tmp_path: Path, limits: Limits, *, content: int = 0) -> AsyncIterator[Watchdog]:
+    """A watchdog over a process that does nothing but wait for its end, which must come."""
+    run = State(tmp_path / "state").new_run()
+    (run.upper / "large").write_bytes(bytes(content))
+    first = await asyncio.create_subprocess_exec("sleep", "60")
+    pidfd = os.pidfd_open(first.pid)
+    watching = Watchdog(run, limits, first.pid, pidfd, watches_memory=False)
+    try:
+        yield watching
+        assert await asyncio.wait_for(first.wait(), 10) == -9
+    finally:
+        watching.cancel()
+        os.close(pidfd)
+
+
+@pytest.mark.parametrize("name", ["measure", "unlinked_size"])
 @pytest.mark.parametrize(
-    "failure", [RecursionError(), OSError("no more descriptors"), UnicodeDecodeError("x", b"", 0, 1, "")]
+    "failure",
+    [RecursionError(), OSError("no more descriptors"), UnicodeDecodeError("x", b"", 0, 1, ""), TooMuchError()],
 )
 async def test_a_sandbox_that_cannot_be_measured_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, failure: Exception
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str, failure: Exception
 ) -> None:
-    def fail(_layer: Path, _limit: int) -> int:
+    def fail(*_: object) -> int:
         raise failure
 
     monkeypatch.setattr(watchdog, "INTERVAL_SECONDS", 0.01)
-    monkeypatch.setattr(watchdog, "measure", fail)
-    run: RunFolder = State(tmp_path / "state").new_run()
-    first = await asyncio.create_subprocess_exec("sleep", "60")
-    pidfd = os.pidfd_open(first.pid)
-    try:
-        watching = Watchdog(run, Limits(), first.pid, pidfd, watches_memory=False)
-        assert await asyncio.wait_for(first.wait(), 10) == -9
-        watching.cancel()
-    finally:
-        os.close(pidfd)
+    monkeypatch.setattr(watchdog, name, fail)
+    async with watched(tmp_path, Limits()) as watching:
+        pass
     assert watching.failed
     assert not (watching.disk_full or watching.memory_full)
     assert "its limits cannot be measured" in caplog.text
 
 
+async def test_a_look_that_does_not_come_back_ends_the_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end = threading.Event()
+    monkeypatch.setattr(watchdog, "INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(watchdog, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(watchdog, "unlinked_size", lambda *_: may_end.wait(20))
+    try:
+        async with watched(tmp_path, Limits()) as watching:
+            pass
+    finally:
+        may_end.set()
+    assert watching.failed
+
+
 async def test_slow_work_of_other_sandboxes_does_not_delay_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "INTERVAL_SECONDS", 0.01)
-    run = State(tmp_path / "state").new_run()
-    (run.upper / "large").write_bytes(bytes(2 << 20))
     may_end = threading.Event()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     slow = asyncio.create_task(asyncio.to_thread(may_end.wait))
-    first = await asyncio.create_subprocess_exec("sleep", "60")
-    pidfd = os.pidfd_open(first.pid)
     try:
-        watching = Watchdog(run, Limits(disk_mb=1), first.pid, pidfd, watches_memory=False)
-        try:
-            assert await asyncio.wait_for(first.wait(), 10) == -9
-        finally:
-            watching.cancel()
+        async with watched(tmp_path, Limits(disk_mb=1), content=2 << 20) as watching:
+            pass
     finally:
         may_end.set()
         await slow
-        os.close(pidfd)
+    assert watching.disk_full
+
+
+async def test_what_the_processes_hold_does_not_delay_the_look_at_the_layers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end = threading.Event()
+    monkeypatch.setattr(watchdog, "INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(watchdog, "unlinked_size", lambda *_: may_end.wait(20))
+    try:
+        async with watched(tmp_path, Limits(disk_mb=1), content=2 << 20) as watching:
+            pass
+    finally:
+        may_end.set()
+    assert watching.disk_full
+
+
+async def test_a_file_that_is_given_a_name_does_not_count_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = iter([700 << 10])
+    looked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def unlinked(*_: object) -> int:
+        found = next(sizes, 0)  # at first it has no name, and then the one below
+        if not found:
+            loop.call_soon_threadsafe(looked.set)
+        return found
+
+    monkeypatch.setattr(watchdog, "INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(watchdog, "unlinked_size", unlinked)
+    async with watched(tmp_path, Limits(disk_mb=1), content=700 << 10) as watching:
+        await asyncio.wait_for(looked.wait(), 10)
+        assert not watching.has_killed
+        (watching._layers[0] / "more").write_bytes(bytes(700 << 10))
     assert watching.disk_full

@@ -1,0 +1,57 @@
+"""The processes of a sandbox, as the host sees them: which there are, and the memory that they use.
+
+Invariant: a process that ends meanwhile is left out, whatever it is called and however deep the tree is.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+
+from lego_rl.sandbox.pace import Pace
+
+
+def descendants(first: int) -> list[int]:
+    """A process and everything below it."""
+    family = [first]
+    for pid in family:  # It grows while it is walked: the depth of the tree is the sandbox's to choose.
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            with suppress(OSError):
+                family += [int(child) for child in children.read_text().split()]
+    return family
+
+
+def exceeds(first: int, limit_kib: int, pace: Pace) -> bool:
+    """Whether a process and its descendants use more than the limit; shared pages are divided among their users.
+
+    The proportional size costs a walk of the page tables, so it is read only where the resident sizes alone exceed.
+
+    Raises:
+        TooMuchError: There is more to read than a look may take.
+    """
+    family = descendants(first)
+    return resident_kib(family, pace) > limit_kib and proportional_kib(family, pace) > limit_kib
+
+
+def resident_kib(family: list[int], pace: Pace) -> int:
+    """Sizes of processes in KiB, what they share counted for each; see `exceeds`."""
+    return _sum(family, "status", b"VmRSS:", pace)
+
+
+def proportional_kib(family: list[int], pace: Pace) -> int:
+    """Sizes of processes in KiB, what they share divided among them; see `exceeds`."""
+    return _sum(family, "smaps_rollup", b"Pss:", pace)
+
+
+def _sum(family: list[int], table: str, key: bytes, pace: Pace) -> int:
+    total = 0
+    for pid in family:
+        pace.step()
+        total += _kib(Path(f"/proc/{pid}/{table}"), key)
+    return total
+
+
+def _kib(table: Path, key: bytes) -> int:
+    try:
+        lines = table.read_bytes().splitlines()  # A process may name itself in any bytes.
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith(key)), 0)
