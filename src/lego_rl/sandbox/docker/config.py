@@ -9,7 +9,6 @@ Source: ``POST /containers/create`` of the Engine API; overlays by the kernel's 
 
 import os
 import re
-import resource
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,6 @@ LOOPBACK_ONLY, BRIDGE = "none", "bridge"
 ANY_PORT = {"net.ipv4.ip_unprivileged_port_start": "0"}
 """Lets what listens for named hosts have the ports that those have; the switch is the container's own."""
 SOCKET, FILTER = "socket", "filter"
-OPEN_FILES = 65_536
 HIDDEN = ("/sys", "/proc/acpi", "/proc/scsi", "/proc/asound", *(f"/proc/{name}" for name in HIDDEN_IN_PROC))
 READ_ONLY = tuple(f"/proc/{name}" for name in READ_ONLY_IN_PROC)
 LOG = {"Type": "json-file", "Config": {"max-size": "64k", "max-file": "1"}}
@@ -77,7 +75,6 @@ def container(
         check_beside(mount, ground.workdir)
         check_readable(mount.source)
     memory = limits.memory_mb << 20
-    files = min(OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     return {
         "Image": root.image,
         "Hostname": "sandbox",
@@ -99,7 +96,6 @@ def container(
             "Memory": memory,
             "MemorySwap": memory,
             "PidsLimit": limits.processes,
-            "Ulimits": [{"Name": "nofile", "Soft": files, "Hard": files}],
             "MaskedPaths": HIDDEN,
             "ReadonlyPaths": READ_ONLY,
             "LogConfig": LOG,
