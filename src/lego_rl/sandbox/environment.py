@@ -137,9 +137,9 @@ class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no
     @override
     async def start(self, force_build: bool) -> None:
         task = await asyncio.to_thread(self._task)
-        self._image = await asyncio.to_thread(self._prepare)
         if task is not None:  # Nothing is sampled for a task that could not be graded here.
-            self._image.check_network(task.network)
+            self._provider.check_network(task.network)
+        self._image = await asyncio.to_thread(self._prepare)
         shown = {mount["target"]: mount["source"] for mount in self._host_mounts}
         self._sandbox = await self._image.start(
             Phase.AGENT, mounts=read_only({**shown, **self._read_only}), limits=self.limits

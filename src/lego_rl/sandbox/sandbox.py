@@ -241,14 +241,6 @@ class Sandbox(Protocol):
 class TaskImage(Tree, Protocol):
     """A task's image, ready to start sandboxes from: agent phase and grading start from the same one."""
 
-    def check_network(self, network: Network) -> None:
-        """See whether grading sandboxes can be given a network here.
-
-        Raises:
-            SandboxError: They cannot; the message says what else to do.
-        """
-        ...
-
     async def start(
         self,
         phase: Phase,
@@ -290,6 +282,14 @@ class Provider(Protocol):
 
         Raises:
             SandboxError: They cannot; the message names the one command that mends it.
+        """
+        ...
+
+    def check_network(self, network: Network) -> None:
+        """See whether grading sandboxes can be given a network here. A run asks for every task before it begins.
+
+        Raises:
+            SandboxError: They cannot; the message says what else to do.
         """
         ...
 

@@ -126,9 +126,10 @@ async def test_an_agent_phase_has_no_network_whatever_is_asked(image: TaskImage)
 async def test_bubblewrap_refuses_a_public_network_before_the_agent_starts(
     task: Task, task_dir: Path, state: State
 ) -> None:
-    image = BubblewrapProvider(state).prepare(task_dir / "environment", workdir="/app")
+    provider = BubblewrapProvider(state)
     with pytest.raises(SandboxError, match="no public network; name what they need"):
-        image.check_network(PublicNetwork())
+        provider.check_network(PublicNetwork())
+    image = provider.prepare(task_dir / "environment", workdir="/app")
     with pytest.raises(GradingStartError, match="no public network"):
         await grade(replace(task, network=PublicNetwork()), FIX, image)
 

@@ -33,14 +33,6 @@ class BubblewrapImage(PreparedTree):
     state: State
     services: Mapping[str, str] = field(default_factory=dict)
 
-    def check_network(self, network: Network) -> None:
-        """See `TaskImage.check_network`; only named hosts can be relayed."""
-        if isinstance(network, PublicNetwork):
-            raise SandboxError(
-                "bubblewrap gives tests no public network",
-                'name what they need: network_mode = "allowlist" and allowed_hosts in [verifier] of the task.toml',
-            )
-
     async def start(
         self,
         phase: Phase,
@@ -51,7 +43,7 @@ class BubblewrapImage(PreparedTree):
     ) -> BubblewrapSandbox:
         """See `TaskImage.start`. The calling thread must outlive the sandbox."""
         check_phase(phase, network)
-        self.check_network(network)
+        check_network(network)
         return await BubblewrapSandbox.start(
             self.prepared,
             self.toolchain,
@@ -84,6 +76,10 @@ class BubblewrapProvider:
         if self.rootfs is not None:
             check_rootfs(self.rootfs)
 
+    def check_network(self, network: Network) -> None:
+        """See `Provider.check_network`."""
+        check_network(network)
+
     def prepare(
         self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History = DEFAULT_HISTORY
     ) -> BubblewrapImage:
@@ -111,3 +107,16 @@ class BubblewrapProvider:
     def reap(self) -> list[str]:
         """See `Provider.reap`."""
         return self.state.reap_stale()
+
+
+def check_network(network: Network) -> None:
+    """Refuse what cannot be relayed: anything but named hosts.
+
+    Raises:
+        SandboxError: It is a public network.
+    """
+    if isinstance(network, PublicNetwork):
+        raise SandboxError(
+            "bubblewrap gives tests no public network",
+            'name what they need: network_mode = "allowlist" and allowed_hosts in [verifier] of the task.toml',
+        )

@@ -52,9 +52,6 @@ class DockerImage:
         """See `Tree`."""
         return self.ground.history
 
-    def check_network(self, network: Network) -> None:
-        """See `TaskImage.check_network`: there is no network that a container cannot be given."""
-
     async def start(
         self,
         phase: Phase,
@@ -89,6 +86,9 @@ class DockerProvider:
     def check(self) -> None:
         """See `Provider.check`."""
         check_daemon(self.engine)
+
+    def check_network(self, network: Network) -> None:
+        """See `Provider.check_network`: there is no network that a container cannot be given."""
 
     def prepare(
         self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History | None = None

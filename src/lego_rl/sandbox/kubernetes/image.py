@@ -66,14 +66,6 @@ class KubernetesImage(PreparedTree):
     identity: str
     base: Path
 
-    def check_network(self, network: Network) -> None:
-        """See `TaskImage.check_network`: policies of a cluster know addresses, not names."""
-        if isinstance(network, NamedHosts):
-            raise SandboxError(
-                "pods cannot be given named hosts",
-                'grade the task with sandbox.environment = "bubblewrap" or "docker", or declare a public network',
-            )
-
     async def start(
         self,
         phase: Phase,
@@ -84,9 +76,22 @@ class KubernetesImage(PreparedTree):
     ) -> PodSandbox:
         """See `TaskImage.start`."""
         check_phase(phase, network)
-        self.check_network(network)
+        check_network(network)
         reach: Reach = "open" if isinstance(network, PublicNetwork) else "none"
         return await PodSandbox.start(self, phase, network=reach, mounts=mounts, limits=limits)
+
+
+def check_network(network: Network) -> None:
+    """Refuse what a cluster's policies cannot say: they know addresses, not names.
+
+    Raises:
+        SandboxError: It is named hosts.
+    """
+    if isinstance(network, NamedHosts):
+        raise SandboxError(
+            "pods cannot be given named hosts (allowed_hosts)",
+            'set sandbox.environment to "bubblewrap" or "docker", or network_mode = "public" in its [verifier]',
+        )
 
 
 def prepare(

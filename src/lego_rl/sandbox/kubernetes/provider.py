@@ -8,7 +8,7 @@ from lego_rl.sandbox.kubernetes import lease
 from lego_rl.sandbox.kubernetes.access import check_access
 from lego_rl.sandbox.kubernetes.api import Api
 from lego_rl.sandbox.kubernetes.blocking import in_a_loop_of_its_own
-from lego_rl.sandbox.kubernetes.image import KubernetesImage, prepare
+from lego_rl.sandbox.kubernetes.image import KubernetesImage, check_network, prepare
 from lego_rl.sandbox.kubernetes.labels import owner_of
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 from lego_rl.sandbox.limits import LimitReport
@@ -16,6 +16,7 @@ from lego_rl.sandbox.probe import PROBE_SECONDS, WORKDIR, probe
 from lego_rl.sandbox.sandbox import Sandbox
 from lego_rl.sandbox.state import State
 from lego_rl.tasks.history import DEFAULT_HISTORY, History
+from lego_rl.tasks.network import Network
 
 FORKS = 'i=0; while [ $i -lt "$1" ]; do sleep 20 & i=$((i+1)); done'
 """Starts as many processes as it is told; a shell that cannot start one ends with an error."""
@@ -36,6 +37,10 @@ class KubernetesProvider:
     def check(self) -> None:
         """See `Provider.check`."""
         in_a_loop_of_its_own(check_access(self.settings))
+
+    def check_network(self, network: Network) -> None:
+        """See `Provider.check_network`."""
+        check_network(network)
 
     def prepare(
         self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History = DEFAULT_HISTORY
