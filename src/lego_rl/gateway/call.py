@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lego_rl.engine.token_ids import TokenIds
-from lego_rl.errors import CaptureError
 from lego_rl.gateway.matching import same_message, same_messages
 from lego_rl.gateway.recording import Recording
 from lego_rl.gateway.turn import Turn
@@ -108,12 +107,11 @@ class Call:
         """What was sampled.
 
         Raises:
-            CaptureError: The engine has not answered.
+            RuntimeError: The engine has not answered. That is a bug of the gateway's and no contradiction of the
+                engine's, which would be held against nobody.
         """
         if self.recording is None:
-            raise CaptureError(
-                f"model call {self.index} was never answered", "only answered calls belong in a trajectory"
-            )
+            raise RuntimeError(f"model call {self.index} was never answered")
         return self.recording
 
     def answers_like(self, other: "Call", request: Request) -> bool:
@@ -132,11 +130,7 @@ class Call:
 
     @property
     def count(self) -> int:
-        """Sampled tokens.
-
-        Raises:
-            CaptureError: The engine has not answered.
-        """
+        """Sampled tokens; raises as `answered` does."""
         return len(self.answered().token_ids)
 
     @property

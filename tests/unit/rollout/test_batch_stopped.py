@@ -2,10 +2,13 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import pytest
 from runner_kit import Trials, kinds, record, specs
 
+from lego_rl.errors import RunError
+from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.runner import (
@@ -104,3 +107,50 @@ async def test_cancellation_leaves_the_scored_trials_and_a_journal_that_resumes(
         records = await run_trials(specs(8), again, journal, concurrency=2)
     assert sorted(again.ran) == [3, 4, 5, 6, 7]
     assert len(records) == 8
+
+
+async def has_a_bug_at(spec: TrialSpec, tries: int) -> TrialRecord:
+    return record(spec, Ended.UNATTRIBUTED_AFTER if spec.attempt in (0, 31) else Ended.FINISHED)
+
+
+async def test_unattributed_trials_of_a_killed_batch_and_of_its_resumption_are_counted_together(
+    run: RunDirectory,
+) -> None:
+    reached = asyncio.Event()
+
+    async def until_the_second(spec: TrialSpec, tries: int) -> TrialRecord:
+        if spec.attempt == 31:
+            reached.set()
+            await asyncio.Event().wait()
+        return await has_a_bug_at(spec, tries)
+
+    with Journal(run.journal) as journal:
+        batch = asyncio.create_task(run_trials(specs(32), Trials(run.store, until_the_second), journal, concurrency=1))
+        await reached.wait()
+        batch.cancel()
+        await asyncio.wait({batch})
+    again = Trials(run.store, has_a_bug_at)
+    with Journal(run.journal) as journal, pytest.raises(RunError, match="2 of 32 trials"):
+        await run_trials(specs(32), again, journal, concurrency=1)
+    assert again.ran == [31]
+    mended = Trials(run.store)
+    with Journal(run.journal) as journal:
+        records = await run_trials(specs(32), mended, journal, concurrency=1)
+    assert sorted(mended.ran) == [0, 31]
+    assert {each.outcome.ended for each in records} == {Ended.FINISHED}
+
+
+async def test_every_step_is_counted_by_itself(run: RunDirectory) -> None:
+    """One of twenty in each of three steps is borne; one step of nineteen is not, whatever came before it."""
+
+    async def has_a_bug(spec: TrialSpec, tries: int) -> TrialRecord:
+        return record(spec, Ended.UNATTRIBUTED_AFTER if spec.attempt == 7 else Ended.FINISHED)
+
+    with Journal(run.journal) as journal:
+        for step in range(3):
+            batch = [replace(each, label=f"train/step-{step:04d}") for each in specs(20)]
+            records = await run_trials(batch, Trials(run.store, has_a_bug), journal, concurrency=4)
+            assert [each.outcome.ended for each in records].count(Ended.UNATTRIBUTED_AFTER) == 1
+        batch = [replace(each, label="train/step-0003") for each in specs(19)]
+        with pytest.raises(RunError, match="1 of 19 trials"):
+            await run_trials(batch, Trials(run.store, has_a_bug), journal, concurrency=4)
