@@ -19,7 +19,6 @@ from lego_rl.sandbox.not_carried import (
     dropped_because,
     folder_dropped_because,
     is_part_of_repository,
-    is_repository,
 )
 from lego_rl.sandbox.overlay import is_opaque, is_whiteout
 from lego_rl.sandbox.verdict import Change, Patch
@@ -46,9 +45,12 @@ class OverlaySnapshot:
 
     Attributes:
         upper: The layer's folder on the host.
+        git_dirs: Paths of the git directories that the sandbox was shown in its work tree, under whatever names. The
+            pristine tree has none of them, and the layer only what was changed in them.
     """
 
     upper: Path
+    git_dirs: frozenset[str] = frozenset()
 
     def diff(self, pristine: Path) -> Patch:
         """What the work tree changed of the pristine one; a rename is a deletion and an addition.
@@ -59,7 +61,7 @@ class OverlaySnapshot:
         Raises:
             SandboxError: The agent left more than can be looked at in `DIFF_SECONDS`.
         """
-        comparison = Comparison()
+        comparison = Comparison(git_dirs=self.git_dirs)
         comparison.folder(self.upper, pristine, "")
         comparison.take_new()
         changes = tuple(comparison.changes[path] for path in sorted(comparison.changes))
@@ -76,6 +78,7 @@ class Comparison:
 
     changes: dict[str, Change] = field(default_factory=dict)
     dropped: dict[str, str] = field(default_factory=dict)
+    git_dirs: frozenset[str] = frozenset()
     bytes_left: int = MAX_PATCH_BYTES
     new: list[tuple[int, str, Path]] = field(default_factory=list)
     """Size, path and place of files and links where the pristine tree has nothing."""
@@ -87,12 +90,11 @@ class Comparison:
         """Compare a folder of the upper layer with the folder that it lies over, ``None`` where it is new."""
         _make_accessible(upper, os.R_OK | os.X_OK, 0o700)
         hidden = hidden or is_opaque(upper)
-        bare = not relative and is_repository(partial(_holds, upper))
         names = set()
         for entry in sorted(os.scandir(upper), key=lambda entry: entry.name):
             names.add(entry.name)
-            if bare and is_part_of_repository(entry.name):
-                self.drop(entry.name, GIT_DIRECTORY)
+            if is_part_of_repository(entry.name, partial(_holds, upper), lower):
+                self.drop(join(relative, entry.name), GIT_DIRECTORY)
                 continue
             below = lower / entry.name if lower else None
             self.entry(Path(entry.path), below, join(relative, entry.name), hidden=hidden)
@@ -109,7 +111,7 @@ class Comparison:
             self.drop(path, "nested too deeply")
         elif is_whiteout(upper, status):
             self.delete(lower, path)
-        elif (reason := dropped_because(upper.name)) is not None:
+        elif (reason := self.dropped_because(path, upper.name)) is not None:
             self.drop(path, reason)
         elif stat.S_ISDIR(status.st_mode):
             self.existing_folder(upper, lower, path, hidden=hidden)
@@ -120,6 +122,10 @@ class Comparison:
         else:
             self.drop(path, "special file")
             self.delete(lower, path)
+
+    def dropped_because(self, path: str, name: str) -> str | None:
+        """Why a path is not carried over, whatever is there, or ``None``."""
+        return GIT_DIRECTORY if path in self.git_dirs else dropped_because(name)
 
     def existing_folder(self, upper: Path, lower: Path | None, path: str, *, hidden: bool) -> None:
         """Compare a folder with what it lies over, unless it is of a kind that is not carried over."""

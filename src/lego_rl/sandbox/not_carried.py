@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from lego_rl.sandbox.look.files import BARE
+
 GIT_DIRECTORY = "git directory"
 BYTE_CODE = "byte code"
 PACKAGE_METADATA = "package metadata"
@@ -21,6 +23,7 @@ TOOL_CACHE = "tool cache"
 _NAMES = {
     ".git": GIT_DIRECTORY,
     "__pycache__": BYTE_CODE,
+    "pyvenv.cfg": VIRTUAL_ENVIRONMENT,
     ".pytest_cache": TOOL_CACHE,
     ".mypy_cache": TOOL_CACHE,
     ".ruff_cache": TOOL_CACHE,
@@ -39,14 +42,18 @@ _SUFFIXES = {
     ".dist-info": PACKAGE_METADATA,
     ".egg-link": PACKAGE_METADATA,
     ".egg": PACKAGE_METADATA,
-    ".pth": PACKAGE_METADATA,
 }
 _EDITABLE = "__editable__"
 """How the finders begin that an editable installation writes."""
 
 _BUILD = re.compile(r"(?:.*/)?build/(?:lib|lib\.[^/]*|bdist\.[^/]*|temp\.[^/]*|scripts-[^/]*)")
-_REPOSITORY = ("HEAD", "objects", "refs")
-"""What makes a git directory of a folder, by git's own criterion."""
+_OF_REPOSITORY = frozenset({
+    *BARE, "branches", "config", "description", "FETCH_HEAD", "hooks", "index", "info", "logs", "modules", "ORIG_HEAD",
+    "packed-refs", "reftable", "shallow", "worktrees",
+})  # fmt: skip
+"""What git writes into a git directory (gitrepository-layout)."""
+type Holds = Callable[[str], bool]
+"""Whether a folder holds a name."""
 
 
 def dropped_because(name: str) -> str | None:
@@ -59,30 +66,43 @@ def dropped_because(name: str) -> str | None:
     return next(by_suffix, PACKAGE_METADATA if name.startswith(_EDITABLE) else None)
 
 
-def folder_dropped_because(path: str, holds: Callable[[str], bool], lower: Path | None) -> str | None:
-    """Why a folder is never carried over for what it holds, or ``None``.
+def folder_dropped_because(path: str, holds: Holds, lower: Path | None) -> str | None:
+    """Why a folder is never carried over for what it is, or ``None``.
 
     Args:
         path: In the work tree.
         holds: Whether a name is in the folder as the sandbox left it.
-        lower: The pristine folder; ``None`` where it is new. What it holds counts, too: it says what the folder is.
+        lower: The pristine folder; ``None`` where it is new. It says what a folder of the task's is.
     """
+    if lower is not None:
+        return _made_of(_holding(lower))
+    return _made_of(holds) or (BUILD_OUTPUT if _BUILD.fullmatch(path) else None)
 
-    def either(name: str) -> bool:
-        return holds(name) or (lower is not None and os.path.lexists(lower / name))
 
-    if either("pyvenv.cfg"):
+def is_part_of_repository(name: str, holds: Holds, lower: Path | None) -> bool:
+    """Whether something in a folder that is carried over belongs to a git directory that was made of the folder.
+
+    Args:
+        name: In the folder.
+        holds: Whether a name is in the folder as the sandbox left it.
+        lower: The pristine folder; what is in it is the task's, whatever it is called.
+    """
+    pristine = _holding(lower) if lower is not None else _nothing
+    if name not in _OF_REPOSITORY or pristine(name):
+        return False
+    return all(holds(part) or pristine(part) for part in BARE)
+
+
+def _holding(folder: Path) -> Holds:
+    return lambda name: os.path.lexists(folder / name)
+
+
+def _nothing(_: str) -> bool:
+    return False
+
+
+def _made_of(holds: Holds) -> str | None:
+    """What a folder is by what it holds, as Python and git tell it, whatever it is called."""
+    if holds("pyvenv.cfg"):
         return VIRTUAL_ENVIRONMENT
-    if is_repository(either):
-        return GIT_DIRECTORY
-    return BUILD_OUTPUT if lower is None and _BUILD.fullmatch(path) else None
-
-
-def is_repository(holds: Callable[[str], bool]) -> bool:
-    """Whether git would take a folder for a git directory, whatever it is called."""
-    return all(map(holds, _REPOSITORY))
-
-
-def is_part_of_repository(name: str) -> bool:
-    """Whether a path of the work tree's root is what makes a git directory of it."""
-    return name in _REPOSITORY
+    return GIT_DIRECTORY if all(map(holds, BARE)) else None

@@ -121,16 +121,15 @@ def test_what_is_never_carried_over(layers: tuple[Path, Path]) -> None:
         "p.egg-info/entry_points.txt",
         "p-1.dist-info/RECORD",
     ]
-    write(upper, dict.fromkeys([*names, "evil.pth", ".pytest_cache/v/lastfailed", "kept.py"], b"x"))
+    write(upper, dict.fromkeys([*names, "weights.pth", ".pytest_cache/v/lastfailed", "kept.py"], b"x"))
     os.mkfifo(upper / "pipe")
     patch = OverlaySnapshot(upper).diff(pristine)
-    assert [change.path for change in patch.changes] == ["kept.py"]
+    assert [change.path for change in patch.changes] == ["kept.py", "weights.pth"]
     assert patch.dropped == {
         ".git": "git directory",
         ".pytest_cache": "tool cache",
         "a/.git": "git directory",
         "a/__pycache__": "byte code",
-        "evil.pth": "package metadata",
         "p-1.dist-info": "package metadata",
         "p.egg-info": "package metadata",
         "pipe": "special file",
@@ -172,6 +171,35 @@ def test_the_work_tree_itself_as_a_repository(layers: tuple[Path, Path]) -> None
     patch = OverlaySnapshot(upper).diff(pristine)
     assert [change.path for change in patch.changes] == ["core.py"]
     assert patch.dropped == dict.fromkeys(["HEAD", "objects", "refs"], "git directory")
+
+
+def test_a_git_directory_that_was_shown_is_dropped_by_its_name(layers: tuple[Path, Path]) -> None:
+    upper, pristine = layers
+    write(upper, {"mirror.git/refs/heads/new": b"x", "mirror.git/objects/00/x": b"x", "mirror.github/x": b"x"})
+    patch = OverlaySnapshot(upper, frozenset({"mirror.git", ".git"})).diff(pristine)
+    assert [change.path for change in patch.changes] == ["mirror.github/x"]
+    assert patch.dropped == {"mirror.git": "git directory"}
+
+
+def test_what_is_made_of_a_folder_of_the_task_does_not_take_its_files_along(layers: tuple[Path, Path]) -> None:
+    upper, pristine = layers
+    write(pristine, {"src/core.py": b"a - b", "src/config/x": b"x", "data/refs/x": b"x", "data/table.csv": b"1"})
+    write(upper, {"src/core.py": b"a + b", "src/pyvenv.cfg": b"home = /usr", "src/bin/activate": b"x"})
+    write(upper, {"src/lib/python3.12/site-packages/evil.py": b"x", "src/lib/new.py": b"x"})
+    write(upper, {"data/HEAD": b"x", "data/objects/x": b"x", "data/config": b"x", "data/table.csv": b"2"})
+    write(upper, {"src/config/x": b"y", "pyvenv.cfg": b"home = /usr"})
+    patch = OverlaySnapshot(upper).diff(pristine)
+    assert [change.path for change in patch.changes] == [
+        "data/table.csv", "src/bin/activate", "src/config/x", "src/core.py", "src/lib/new.py",
+    ]  # fmt: skip
+    assert patch.dropped == {
+        "data/HEAD": "git directory",
+        "data/config": "git directory",
+        "data/objects": "git directory",
+        "pyvenv.cfg": "virtual environment",
+        "src/lib/python3.12/site-packages": "installed packages",
+        "src/pyvenv.cfg": "virtual environment",
+    }
 
 
 def test_size_limits_are_reasons(layers: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:

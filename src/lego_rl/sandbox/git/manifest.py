@@ -6,6 +6,7 @@ was written wrongly does not match.
 
 import hashlib
 import json
+import posixpath
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -60,6 +61,12 @@ class HistorySeal:
 
     repositories: tuple[SealedRepository, ...] = ()
     fixtures: tuple[str, ...] = ()
+
+    def git_dirs_below(self, folder: str) -> frozenset[str]:
+        """The sealed git directories in a folder, relative to it; the folder itself, where it is one, is ``.``."""
+        top = folder.rstrip("/")
+        found = (repository.git_dir for repository in self.repositories)
+        return frozenset(posixpath.relpath(path, top or "/") for path in found if f"{path}/".startswith(f"{top}/"))
 
     def write(self, path: Path) -> None:
         """Save it."""

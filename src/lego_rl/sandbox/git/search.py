@@ -13,15 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lego_rl.sandbox.git.sources import Source, Sources, within
+from lego_rl.sandbox.look.files import BARE, HEAD_BYTES, MAGIC, SUFFIXES
 
-BARE = frozenset({"HEAD", "objects", "refs"})
 GITFILE = b"gitdir:"
 GITFILE_BYTES = 4096
-HEAD_BYTES = 64
 LOOSE_PATH = re.compile(r"(?:^|/)[0-9a-f]{2}/[0-9a-f]{38,62}$")
 LOOSE_HEAD = re.compile(rb"(commit|tree|blob|tag) \d+\0")
-MAGIC = (b"PACK\0\0\0\2", b"PACK\0\0\0\3", b"\xfftOc", b"# v2 git bundle", b"# v3 git bundle")
-"""How a pack, a pack's index and a bundle begin (gitformat-pack, gitformat-bundle)."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +164,7 @@ def _common(git_dir: Path, sources: Sources) -> Path | None:
 
 
 def _may_hold_objects(folder: str, name: str) -> bool:
-    suffixed = name.endswith((".pack", ".idx", ".bundle"))
+    suffixed = name.endswith(SUFFIXES)
     return name in {".git", "HEAD"} or suffixed or LOOSE_PATH.search(f"{folder}/{name}") is not None
 
 

@@ -284,7 +284,9 @@ class PodSandbox(ControlledSandbox):
         """See `Sandbox.snapshot`. What a patch can hold of it is taken at once, and what the pod has reserved is free
         for the grading."""
         if self._taken is None:
-            self._taken = await tree.snapshot(await self._files(), f"{manifests.TOP}/tree", self.image.pristine)
+            git_dirs = self.image.history.git_dirs_below(self.image.workdir)
+            files, folder = await self._files(), f"{manifests.TOP}/tree"
+            self._taken = await tree.snapshot(files, folder, self.image.pristine, git_dirs)
             await self._run.api.discard(self._run.api.path("v1", "pods", self.name))
         return self._taken
 

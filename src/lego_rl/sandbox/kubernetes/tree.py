@@ -25,7 +25,6 @@ from lego_rl.sandbox.not_carried import (
     dropped_because,
     folder_dropped_because,
     is_part_of_repository,
-    is_repository,
 )
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.transfer import operate
@@ -63,10 +62,12 @@ class TreeSnapshot:
     Attributes:
         entries: Every path.
         contents: Of the files that differ from the pristine tree, as far as a patch can hold them.
+        git_dirs: See `OverlaySnapshot`.
     """
 
     entries: Mapping[str, Entry]
     contents: Mapping[str, bytes] = field(default_factory=dict)
+    git_dirs: frozenset[str] = frozenset()
 
     def diff(self, pristine: Path) -> Patch:
         """See `Snapshot.diff`."""
@@ -80,20 +81,19 @@ class _TreeComparison(Comparison):
     """Compares a listing with the pristine tree."""
 
     def __init__(
-        self, snapshot: TreeSnapshot, known: Mapping[str, tuple[bytes, bool]], children: Mapping[str, list[str]]
+        self, snapshot: TreeSnapshot, known: Mapping[str, tuple[bytes, bool]], children: Mapping[str, dict[str, None]]
     ) -> None:
-        super().__init__()
+        super().__init__(git_dirs=snapshot.git_dirs)
         self._snapshot = snapshot
         self._known = known
         self._children = children
 
     def below(self, folder: str, lower: Path | None) -> None:
         """Compare what a folder holds with what it held; ``None`` where it is new."""
-        names = self._children.get(folder, [])
-        bare = not folder and is_repository(names.__contains__)
+        names = self._children.get(folder, {})
         for name in names:
-            if bare and is_part_of_repository(name):
-                self.drop(name, GIT_DIRECTORY)
+            if is_part_of_repository(name, names.__contains__, lower):
+                self.drop(join(folder, name), GIT_DIRECTORY)
                 continue
             self._path(join(folder, name), name, lower / name if lower is not None else None)
         if lower is not None and is_folder(lower):
@@ -106,7 +106,7 @@ class _TreeComparison(Comparison):
         entry = self._snapshot.entries[path]
         if path.count("/") >= differ.MAX_DEPTH or len(os.fsencode(path)) > differ.MAX_PATH_BYTES:
             self.drop(path, "nested too deeply")
-        elif (reason := dropped_because(name)) is not None:
+        elif (reason := self.dropped_because(path, name)) is not None:
             self.drop(path, reason)
         elif entry.kind == "directory":
             self._folder(path, entry, lower)
@@ -125,7 +125,7 @@ class _TreeComparison(Comparison):
         if lower is not None and not is_folder(lower):
             self.delete(lower, path)
             lower = None
-        if (reason := folder_dropped_because(path, self._children.get(path, []).__contains__, lower)) is not None:
+        if (reason := folder_dropped_because(path, self._children.get(path, {}).__contains__, lower)) is not None:
             self.drop(path, reason)
         else:
             self.below(path, lower)
@@ -180,7 +180,9 @@ async def fetch(channel: Channel, folder: str, wanted: Mapping[str, int]) -> dic
     return found
 
 
-async def snapshot(channel: Channel, folder: str, pristine: Path) -> TreeSnapshot:
+async def snapshot(
+    channel: Channel, folder: str, pristine: Path, git_dirs: frozenset[str] = frozenset()
+) -> TreeSnapshot:
     """The tree in a folder of the keeper's, with what a patch against `pristine` can hold of it.
 
     Raises:
@@ -199,7 +201,7 @@ async def snapshot(channel: Channel, folder: str, pristine: Path) -> TreeSnapsho
                 room -= entry.size
             if len(wanted) > differ.MAX_CHANGES:
                 break
-    return TreeSnapshot(entries, await fetch(channel, folder, wanted))
+    return TreeSnapshot(entries, await fetch(channel, folder, wanted), git_dirs)
 
 
 async def take_out(channel: Channel, folder: str, target: Path) -> None:
@@ -261,10 +263,10 @@ def _portions(wanted: Mapping[str, int]) -> Iterator[list[str]]:
         yield portion
 
 
-def _children(entries: Mapping[str, Entry]) -> dict[str, list[str]]:
-    """Names in each folder, in order."""
-    found: dict[str, list[str]] = {}
+def _children(entries: Mapping[str, Entry]) -> dict[str, dict[str, None]]:
+    """Names in each folder, in order; as many as an agent makes are looked up fast."""
+    found: dict[str, dict[str, None]] = {}
     for path in sorted(entries):
         folder, _, name = path.rpartition("/")
-        found.setdefault(folder, []).append(name)
+        found.setdefault(folder, {})[name] = None
     return found

@@ -26,7 +26,10 @@ MAX_NAMED = 10
 """Most holes that are named; more of them say nothing new."""
 SUFFIXES = (".pack", ".idx", ".bundle")
 MAGIC = (b"PACK\0\0\0\2", b"PACK\0\0\0\3", b"\xfftOc", b"# v2 git bundle", b"# v3 git bundle")
-BARE = {"HEAD", "objects", "refs"}
+"""How a pack, a pack's index and a bundle begin (gitformat-pack, gitformat-bundle)."""
+BARE = frozenset({"HEAD", "objects", "refs"})
+"""What makes a git directory of a folder, by git's own criterion. The host asks by the same names: this is the one
+place for them, for what runs inside can import nothing of the host's."""
 KINDS = (b"commit ", b"tree ", b"blob ", b"tag ")
 HEAD_BYTES = 64
 INDEX_HEAD = 8 + 256 * 4
