@@ -10,9 +10,11 @@ which tox, coverage and setuptools use. Both have to find the same.
 
 import configparser
 import io
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import iniconfig
 import tomli_w
@@ -22,7 +24,11 @@ from lego_rl.sandbox.verdict import Change
 MAX_BYTES = 1 << 17
 """Of a configuration file that is merged; a larger one is rolled back."""
 MAX_LINE_BYTES = 2_000
-"""Of one line of it: what reads a dotted key takes a time that grows with the square of its parts."""
+"""Of one line of it."""
+MAX_ALL_BYTES = 1 << 19
+"""Of all such files of a patch together; what is beyond is rolled back. Reading them ends with no timeout."""
+MAX_KEY_PARTS = 24
+"""Of a dotted key or a table's name in TOML: to read one takes a time that grows with the square of its parts."""
 
 INI_FILES, TOML_FILES = frozenset({"setup.cfg", "tox.ini"}), frozenset({"pyproject.toml"})
 MERGED = INI_FILES | TOML_FILES
@@ -37,6 +43,7 @@ _OWN_TABLES = (
 )  # fmt: skip
 
 UNREADABLE = "it cannot be read as configuration"
+TOO_MUCH = f"the change has more than {MAX_ALL_BYTES >> 10} KiB of configuration"
 DECIDES = "it decides which tests run, or how"
 
 type _Sections = dict[str, dict[str, str]]
@@ -45,6 +52,30 @@ type _Table = dict[str, object]
 
 class UnreadableError(ValueError):
     """A configuration that no reader, or not every reader, understands."""
+
+
+def merge_all(changes: Sequence[Change], pristine: Path) -> dict[str, tuple[Change | None, str | None]]:
+    """`merge` for every changed configuration file of a patch, by path.
+
+    There is room for so much: first for files that the task has, then for the smallest new ones.
+
+    Args:
+        changes: Of files whose names are in `MERGED`.
+        pristine: The pristine work tree.
+
+    Raises:
+        OSError: A file of the task cannot be read.
+    """
+    left, merged = MAX_ALL_BYTES, dict[str, tuple[Change | None, str | None]]()
+    places = {change.path: pristine / change.path for change in changes}
+    own = {path for path, place in places.items() if place.is_file() and not place.is_symlink()}
+    for change in sorted(changes, key=lambda each: (each.path not in own, len(each.content), each.path)):
+        if len(change.content) > left:
+            merged[change.path] = None, TOO_MUCH
+            continue
+        left -= len(change.content)
+        merged[change.path] = merge(change, places[change.path].read_bytes() if change.path in own else None)
+    return merged
 
 
 def merge(change: Change, pristine: bytes | None) -> tuple[Change | None, str | None]:
@@ -176,7 +207,24 @@ def _merge_toml(pristine: str, changed: str) -> str | None:
         raise UnreadableError(str(error)) from error
 
 
+_STRING_OR_COMMENT = re.compile(
+    r"""
+    "{3} (?: [^"\\] | \\. | "(?!"") )*+ (?: "{3,5} | \Z )
+    | '{3} (?: [^'] | '(?!'') )*+ (?: '{3,5} | \Z )
+    | " (?: [^"\\\n] | \\[^\n] )*+ "?
+    | ' [^'\n]*+ '?
+    | \# [^\n]*+
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+"""What is not closed goes on to the end, as for TOML itself: so the text is read once, whatever is in it."""
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{MAX_KEY_PARTS}}}")
+
+
 def _read_toml(text: str) -> _Table:
+    # Without strings and comments a row of dots is a key; what else could be one is no TOML at all.
+    if _LONG_KEY.search(_STRING_OR_COMMENT.sub("s", text)):
+        raise UnreadableError("a key of it is too long")
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # of a number of thousands of digits it is a ValueError
@@ -232,4 +280,18 @@ def pytest_options(name: str, content: bytes) -> Mapping[str, str]:
         key: " ".join(map(str, value)) if isinstance(value, list) else str(value)
         for key, value in options.items()
         if not isinstance(value, dict)
+    }
+
+
+def packaging_options(content: bytes) -> Mapping[str, Mapping[str, str]]:
+    """What ``setup.cfg`` says of packages; nothing where it describes none.
+
+    Raises:
+        UnreadableError: It is no such file.
+    """
+    sections = _read_standard(_text(content))
+    return {
+        name: options if name.startswith("options") else {}
+        for name, options in sections.items()
+        if name == "metadata" or name.startswith("options")
     }

@@ -5,12 +5,13 @@ Invariant: only the task's own words are read, its command and its pristine work
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from lego_rl.sandbox.configuration import UnreadableError, pytest_options
+from lego_rl.sandbox.module_path import below
 
 RUNNERS: Mapping[str, frozenset[str]] = {
     "make": frozenset({"Makefile", "makefile", "GNUmakefile"}),
@@ -43,19 +44,34 @@ class DeclaredRun:
     programs: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, command: str, pristine: Path) -> "DeclaredRun":
-        """Read a command and the configuration of a pristine work tree."""
+    def of(cls, command: str, pristine: Path, env: Mapping[str, str], workdir: str) -> "DeclaredRun":
+        """Read a command and the configuration of a pristine work tree.
+
+        Args:
+            command: What runs the tests, in a shell.
+            pristine: The pristine work tree.
+            env: Its environment variables.
+            workdir: Where the work tree is inside.
+        """
         words = re.findall(r"[^\s;|&<>()'\"`=]+", command)
         options = _pytest_options(pristine)
-        folders = {".", *options.get("pythonpath", "").split(), *_folders("PYTHONPATH|pythonpath", command)}
-        plain = frozenset(_plain(folder) for folder in folders)
-        files = {
-            *_run_by(words, pristine),
-            *(name for word in words for name in RUNNERS.get(PurePosixPath(word).name, ())),
+        scripts = frozenset(_run_by(words, pristine))
+        folders = {
+            ".",
+            *(folder for word in options.get("pythonpath", "").split() for folder in below(word, workdir)),
+            *_folders("PYTHONPATH|pythonpath", command, workdir),
+            *below(env.get("PYTHONPATH", ""), workdir),
+            *(str(PurePosixPath(script).parent) for script in scripts if script.endswith(".py")),
         }
+        plain = frozenset(_plain(folder) for folder in folders)
+        files = {*scripts, *(name for word in words for name in RUNNERS.get(PurePosixPath(word).name, ()))}
         plugins = {*_plugins(words), *_plugins(options.get("addopts", "").split()), *_conftest_plugins(pristine)}
         files |= {path for plugin in plugins for path in _module_files(plugin, plain | {"src"}, pristine)}
-        places = {*_folders("PATH", command), *(str(PurePosixPath(word).parent) for word in _sourced(words))}
+        places = {
+            *_folders("PATH", command, workdir),
+            *below(env.get("PATH", ""), workdir),
+            *(str(PurePosixPath(word).parent) for word in _sourced(words)),
+        }
         programs = {_plain(f"{place}/{word}") for place in places for word in words if "/" not in word}
         return cls(frozenset(files), plain, frozenset(programs))
 
@@ -65,20 +81,35 @@ def _plain(path: str) -> str:
 
 
 def _run_by(words: list[str], pristine: Path) -> Iterator[str]:
-    """The scripts and configuration files of the work tree among some words; a Python file where Python runs it."""
+    """The scripts and configuration files of the work tree among some words; a Python file where Python runs it.
+
+    They are looked for in the work directory, and in each folder that the command changes into.
+    """
+    folders = [".", *_entered(words)]
     for before, word in zip(["", *words], words, strict=False):
-        path = _plain(word)
-        suffix = PurePosixPath(path).suffix
-        runs = suffix in _SCRIPTS or (suffix == ".py" and (_PYTHON.fullmatch(before) or word.startswith("./")))
-        if runs and ".." not in PurePosixPath(path).parts and not path.startswith("/") and (pristine / path).is_file():
+        suffix = PurePosixPath(word).suffix
+        if suffix in _SCRIPTS or (suffix == ".py" and (_PYTHON.fullmatch(before) or word.startswith("./"))):
+            yield from (path for path in _in_each(folders, word) if (pristine / path).is_file())
+
+
+def _entered(words: list[str]) -> Iterator[str]:
+    for before, word in pairwise(words):
+        if before in {"cd", "pushd", "-C"}:
+            yield word
+
+
+def _in_each(folders: Iterable[str], word: str) -> Iterator[str]:
+    for folder in folders:
+        path = _plain(f"{folder}/{word}")
+        if ".." not in PurePosixPath(path).parts and not path.startswith("/"):
             yield path
 
 
-def _folders(variable: str, command: str) -> Iterator[str]:
+def _folders(variable: str, command: str, workdir: str) -> Iterator[str]:
     """Folders of the work tree in a search path that the command sets, as a variable or as an option of pytest's."""
     for value in re.findall(rf"(?<![A-Za-z_])(?:{variable})=[\"']?([^\s\"';]+)", command):
-        parts = re.split(r":", re.sub(r"\$(PWD|\{PWD\})", ".", value))
-        yield from (part for part in parts if part and part[0] not in "/$" and ".." not in part.split("/"))
+        for part in re.sub(r"\$(PWD|\{PWD\})", ".", value).split(":"):
+            yield from () if part.startswith("$") else below(part, workdir)
 
 
 def _sourced(words: list[str]) -> Iterator[str]:

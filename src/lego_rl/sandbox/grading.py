@@ -1,7 +1,9 @@
 """The only grader: `grade` runs a task's own tests on a patch, in a sandbox that the agent never touched.
 
 Invariant: the verdict is computed on the host, from a report that is read after every process of the grading sandbox is
-dead. Only 0 and 1 exist. What the patch makes go wrong is a 0; only a sandbox that cannot be built raises.
+dead. Only 0 and 1 exist. An exception is no verdict, and each kind says what is known: that the sandbox could not be
+built, that somebody outside took it away, that the task is at fault, or only that the sandbox ended. The last one the
+tested code can bring about, so nobody may take it for a fault of the host (`rollout.attribution` makes a 0 of it).
 
 What isolation cannot block: the tested code runs inside the process that writes the report, so code that knows the
 runner can rewrite the report, or a process that it forks can, until the test command ends. What it can: nothing of the
@@ -16,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lego_rl.errors import SandboxError, TaskError
-from lego_rl.sandbox.limits import DEFAULT_LIMITS, Limits
+from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitHits, Limits
 from lego_rl.sandbox.loss import Loss, LossCause, SandboxLostError
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.ownership import Ownership
@@ -79,14 +81,16 @@ async def grade(
         GradingStartError: The grading sandbox could not be built: an infrastructure fault.
         GradingKilledError: Somebody outside killed it: likewise.
         GradingRuntimeError: What ran it is gone: likewise.
-        SandboxError: The grading sandbox ended by itself. The tested code may have done that: it is no fault of ours.
+        SandboxError: It ended and nothing tells why, or its limits could not be measured, or it could not be killed.
+            The tested code may have done that.
         TaskError: The task names a parser that does not exist, or lacks one of its test files.
     """
     started = time.monotonic()
     run = await asyncio.to_thread(_plan, task)
-    split = await asyncio.to_thread(lambda: Ownership.of(task, image.pristine).split(patch))
     box = await _fresh(image, limits, task, run)
     try:
+        env = {**box.environment, **run.env}
+        split = await asyncio.to_thread(lambda: Ownership.of(task, image.pristine, env).split(patch))
         ended, done, log = await _apply_and_test(
             box, run, image.workdir, [*_deletions_first(split.applied), *run.files], timeout_sec
         )
@@ -200,13 +204,13 @@ async def _apply_and_test(
     except SandboxLostError as error:
         raise _lost(error.loss) from error
     except SandboxError as error:
-        # A patch that cannot be written, or fills the disk, is the policy's; anything else is ours.
+        # A patch that cannot be written, or fills the disk, is a 0. Whose doing anything else is nobody knows here.
         if not (isinstance(error, TransferError) or box.limit_hits().disk):
             raise
         return "not_applied", None, f"the patch cannot be applied: {error.problem}"
     if done.loss is not None:
         raise _lost(done.loss)
-    return _end(done), done, _log(done, timeout_sec)
+    return _end(done), done, _log(done, box.limit_hits(), timeout_sec)
 
 
 def _lost(loss: Loss) -> SandboxError:
@@ -241,7 +245,10 @@ def _end(done: Completed) -> GradingEnd:
     return "died" if done.died else "completed"
 
 
-def _log(done: Completed, timeout: float) -> str:
+def _log(done: Completed, hits: LimitHits, timeout: float) -> str:
     notes = [f"[the test command was killed after {timeout:.0f} s]"] if done.timed_out else []
-    notes += ["[the grading sandbox was killed for a limit]"] if done.died else []
+    if done.died:
+        reached = [name for name, hit in vars(hits).items() if hit]
+        why = f"; it ran into its limit of {', '.join(reached)}" if reached else ""
+        notes.append(f"[the grading sandbox ended before the test command did{why}]")
     return "\n".join([text for text in (done.stdout, done.stderr) if text] + notes)

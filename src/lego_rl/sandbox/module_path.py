@@ -1,0 +1,231 @@
+"""Which folders of a work tree Python can import from while a task's tests run.
+
+Invariant: only the task's own files and words are asked, never the change. A folder counts that its configuration, its
+environment or its packaging names, that pytest or the interpreter puts there for a file that the task has, or that is
+named where the task's scripts and tests speak of the path. What the tested code itself puts there is not asked: it may
+as well hold the module.
+"""
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+from lego_rl.sandbox.configuration import UnreadableError, packaging_options
+from lego_rl.sandbox.shipped_helpers import is_test, support_folders
+from lego_rl.tasks.task import Task, TestSpec
+
+BUILDERS = ("setuptools", "poetry", "hatch", "pdm", "flit", "maturin", "scikit-build", "uv")
+"""Tables of ``pyproject.toml`` in which the folder of the packages can stand."""
+CHANGES_PATH = (b"sys.path", b"addsitedir", b"syspath_prepend", b"PYTHONPATH")
+READS_PATH_FILES = b"addsitedir"
+"""The one call that makes Python read ``.pth`` files of any other folder than where packages are installed."""
+SOURCES = "src"
+MAX_TEXT_BYTES = 1 << 20
+"""What is larger is data."""
+
+_WORD = re.compile(r"[\w.+-]+(?:/[\w.+-]+)*")
+
+
+@dataclass(frozen=True)
+class ModulePath:
+    """Decides for one task.
+
+    Attributes:
+        pristine: The pristine work tree.
+        folders: What is on the path for certain; the work tree itself is ``.``.
+        test_files: The task's test files, relative to the work tree.
+        packages: Folders that are packages by files of the task's that the pristine tree lacks.
+        command: What runs the tests. Every word counts.
+        scripts: Files with more of it. Every word counts.
+        programs: Name in the work tree and place of Python files. The words of one count where it speaks of the path.
+        workdir: Where the work tree is inside.
+    """
+
+    pristine: Path
+    folders: frozenset[str] = frozenset({"."})
+    test_files: frozenset[str] = frozenset()
+    packages: frozenset[str] = frozenset()
+    command: str = ""
+    scripts: tuple[Path, ...] = ()
+    programs: tuple[tuple[str, Path], ...] = ()
+    workdir: str = "/"
+
+    _known: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of_script(cls, task: Task, pristine: Path, env: Mapping[str, str]) -> "ModulePath":
+        """For a task that is graded by a script of its own, which lies elsewhere with all its files."""
+        scripts = tuple(path for path in sorted((task.path / "tests").rglob("*")) if path.is_file())
+        folders = frozenset({".", *below(env.get("PYTHONPATH", ""), task.workdir)})
+        return cls(pristine, folders, scripts=scripts, workdir=task.workdir)
+
+    @classmethod
+    def of_command(
+        cls, task: Task, pristine: Path, folders: frozenset[str], run: frozenset[str], tests: frozenset[str]
+    ) -> "ModulePath":
+        """For a task whose tests a command runs.
+
+        Args:
+            task: The task.
+            pristine: Its pristine work tree.
+            folders: What the command and its environment put on the path.
+            run: Files of the work tree that the command runs, or that are read for what to do.
+            tests: The task's test files.
+        """
+        own = task.path / "tests" / "files"
+        packages = {str(path.parent.relative_to(own)) for path in own.rglob("__init__.py")}
+        above = {folder for file in tests for folder in PurePosixPath(file).parents}
+        names = {*tests, *run, *(str(folder / "conftest.py") for folder in above)}
+        for folder in support_folders(tests):
+            names.update(str(path.relative_to(pristine)) for path in (pristine / folder).rglob("*.py"))
+        places = {name: own / name if (own / name).is_file() else pristine / name for name in sorted(names)}
+        return cls(
+            pristine,
+            folders,
+            tests,
+            frozenset(packages),
+            task.tests.command if isinstance(task.tests, TestSpec) else "",
+            tuple(place for name, place in places.items() if name in run and not name.endswith(".py")),
+            tuple((name, place) for name, place in places.items() if name.endswith(".py")),
+            task.workdir,
+        )
+
+    def has(self, folder: str) -> bool:
+        """Whether a folder can be on the path."""
+        if folder not in self._known:
+            self._known[folder] = self._look(folder)
+        return self._known[folder]
+
+    def reads_path_files(self, folder: str) -> bool:
+        """Whether Python may read ``.pth`` files of a folder, and execute what is in them."""
+        return self._asks_for_path_files and self.has(folder)
+
+    @cached_property
+    def certain(self) -> frozenset[str]:
+        """Folders that are on the path by name, and those for test files."""
+        inserted = (self._first_outside(file) for file in self.test_files if file.endswith(".py"))
+        return frozenset({*self.folders, *inserted, *_installed(self.pristine)})
+
+    def _look(self, folder: str) -> bool:
+        if folder in self.certain:
+            return True
+        if self._is_package(folder):
+            return False
+        if any(f"/{folder}".endswith(f"/{word}") for word in self._named.get(folder.rpartition("/")[2], ())):
+            return True
+        return any(map(is_test, self._modules_of(folder)))
+
+    def _is_package(self, folder: str) -> bool:
+        return folder in self.packages or (self.pristine / folder / "__init__.py").is_file()
+
+    def _first_outside(self, file: str) -> str:
+        """What pytest's ``prepend`` puts on the path for a test file: the first folder upwards that is no package."""
+        folder = PurePosixPath(file).parent
+        while str(folder) != "." and self._is_package(str(folder)):
+            folder = folder.parent
+        return str(folder)
+
+    def _modules_of(self, folder: str) -> Iterator[str]:
+        """Names of the Python files for which pytest would put `folder` on the path, were they tests."""
+        with_packages = [self.pristine / folder]
+        while with_packages:
+            try:
+                entries = list(os.scandir(with_packages.pop()))
+            except OSError:
+                continue
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    yield entry.name
+                elif entry.is_dir(follow_symlinks=False) and os.path.lexists(Path(entry.path, "__init__.py")):
+                    with_packages.append(Path(entry.path))
+
+    @cached_property
+    def _named(self) -> dict[str, set[str]]:
+        """Words that can be the end of a folder's path, by the last part of them."""
+        words = {word for text in self._texts for word in _words(text)}
+        for name, text in self._speaking:
+            words.update(_words(text))
+            words.update(map(str, PurePosixPath(name).parents))
+        top = f"{self.workdir.strip('/')}/"
+        found: dict[str, set[str]] = {}
+        for word in {word.removeprefix(top) for word in words} - {".", ""}:
+            found.setdefault(word.rpartition("/")[2], set()).add(word)
+        return found
+
+    @cached_property
+    def _texts(self) -> list[bytes]:
+        return [self.command.encode(), *filter(None, map(_read, self.scripts))]
+
+    @cached_property
+    def _speaking(self) -> list[tuple[str, bytes]]:
+        """Names and texts of the programs that say something of the path."""
+        read = ((name, _read(path)) for name, path in self.programs)
+        return [(name, text) for name, text in read if any(word in text for word in CHANGES_PATH)]
+
+    @cached_property
+    def _asks_for_path_files(self) -> bool:
+        return any(READS_PATH_FILES in text for text in (*self._texts, *(text for _, text in self._speaking)))
+
+
+def below(value: str, workdir: str) -> Iterator[str]:
+    """The folders of a work tree in a search path, as of ``PYTHONPATH``.
+
+    Args:
+        value: Folders with colons between them; an empty one is the work directory.
+        workdir: The work tree's absolute path.
+    """
+    for part in value.split(":") if value else ():
+        path = os.path.normpath(os.path.join(workdir, part))  # noqa: PTH118  # Paths of the sandbox.
+        if path == workdir or path.startswith(f"{workdir.rstrip('/')}/"):
+            yield os.path.relpath(path, workdir)
+
+
+def _read(path: Path) -> bytes:
+    return path.read_bytes() if path.is_file() and path.stat().st_size <= MAX_TEXT_BYTES else b""
+
+
+def _words(text: bytes) -> Iterator[str]:
+    """What could be a path relative to any folder, without what leads up."""
+    for word in _WORD.findall(text.decode(errors="replace")):
+        plain = "/".join(part for part in word.split("/") if part not in (".", ".."))
+        yield plain.rstrip(".")
+
+
+def _installed(pristine: Path) -> Iterator[str]:
+    """Folders that an installation of the work tree for development puts on the path."""
+    words = [PurePosixPath(word) for word in _packaging_words(pristine)]
+    places = {place for word in words for place in (word, *word.parents)} | (
+        {PurePosixPath(SOURCES)} if words else set()
+    )
+    yield from (str(place) for place in places if (pristine / place).is_dir())
+
+
+def _packaging_words(pristine: Path) -> Iterator[str]:
+    """Words of what says where packages are; none where the work tree is nothing that could be installed."""
+    try:
+        setup = pristine / "setup.py"
+        if setup.is_file():
+            yield from ("setup.py", *_words(setup.read_bytes()))
+        if (pristine / "setup.cfg").is_file():
+            yield from _leaves(packaging_options((pristine / "setup.cfg").read_bytes()))
+        if (pristine / "pyproject.toml").is_file():
+            document = tomllib.loads((pristine / "pyproject.toml").read_text(encoding="utf-8"))
+            tool = document.get("tool", {})
+            yield from (name for name in ("project", "build-system") if name in document)
+            yield from _leaves([tool[name] for name in BUILDERS if isinstance(tool, dict) and name in tool])
+    except (OSError, ValueError, UnreadableError):
+        return
+
+
+def _leaves(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        yield from _leaves([*value, *value.values()])
+    elif isinstance(value, str):
+        yield from _words(value.encode())
+    elif isinstance(value, Iterable):
+        for each in value:
+            yield from _leaves(each)

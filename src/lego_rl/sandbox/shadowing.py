@@ -1,0 +1,109 @@
+"""Which new files would be imported in place of a module that the test run uses.
+
+Invariant: what cannot be imported in place of anything is left to the agent, and that is how Python's own finders have
+it: a folder is a package only by an ``__init__`` in it, and without one never comes before a module of its name later
+on the path; a file without a suffix is no module; nothing is imported from a folder that is not on the path.
+"""
+
+import importlib.machinery
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+from lego_rl.sandbox.module_path import ModulePath
+from lego_rl.sandbox.verdict import Change
+
+RUNNER_MODULES = frozenset({
+    "pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "conftest", "sitecustomize",
+    "usercustomize", "exceptiongroup", "tomli", "colorama", "xdist", "execnet", "pytest_cov", "coverage",
+    "pytest_asyncio", "pytest_timeout", "pytest_mock", "hypothesis", "_hypothesis_pytestplugin", "nose", "nose2", "tox",
+    "nox", "unittest2", "setuptools", "pkg_resources", "_distutils_hack", "pip",
+})  # fmt: skip
+SHADOWED_MODULES = RUNNER_MODULES | sys.stdlib_module_names
+"""Modules that the test run imports: a file of such a name on the module path would be imported in their place."""
+
+READ_BY_NAME = ("conftest", "noxfile", "sitecustomize", "toxfile", "usercustomize")
+"""Modules that decide how tests run, and are the task's own wherever they are."""
+
+SOURCE_SUFFIXES = frozenset({*importlib.machinery.SOURCE_SUFFIXES, *importlib.machinery.BYTECODE_SUFFIXES})
+EXTENSION_SUFFIXES = frozenset({".so", ".pyd"})
+"""Last suffix of a compiled module; what is before it depends on the interpreter."""
+
+SHADOWS = "it would be imported in place of a module that the tests or their runner use"
+ADDS_TO_PATH = "Python would execute it where the tests add to their module path"
+
+
+@dataclass(frozen=True)
+class Shadowing:
+    """Decides for one task.
+
+    Attributes:
+        pristine: The pristine work tree.
+        path: Where modules of the test run can lie.
+        own: Files of the task that are modules of its test run.
+        support: Folders whose modules the tests use.
+        shipped: Files in them that are product code.
+    """
+
+    pristine: Path
+    path: ModulePath
+    own: frozenset[str] = frozenset()
+    support: frozenset[str] = frozenset()
+    shipped: frozenset[str] = frozenset()
+
+    _known: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
+
+    def reason(self, change: Change, *, is_new: bool) -> str | None:
+        """Why something that a change adds would come before what the test run uses; ``None`` where it would not."""
+        above, _, name = change.path.rpartition("/")
+        if name.endswith(".pth"):
+            return ADDS_TO_PATH if self.path.reads_path_files(above or ".") else None
+        module = _module_called(name, change)
+        if module == "__init__":
+            above, _, module = above.rpartition("/")
+        if not is_new or not module:
+            return None
+        if module in self._used_in(above):
+            return SHADOWS
+        on_path = module in SHADOWED_MODULES and self.path.has(above or ".")
+        return SHADOWS if on_path and not self._is_module(above, module) else None
+
+    def _used_in(self, folder: str) -> frozenset[str]:
+        """Modules in a folder that the task's tests are, that they use, or that decide how they run."""
+        if folder not in self._known:
+            self._known[folder] = frozenset(self._modules_in(folder)) | self._own_in.get(folder, frozenset())
+        return self._known[folder]
+
+    @cached_property
+    def _own_in(self) -> dict[str, frozenset[str]]:
+        found: dict[str, set[str]] = {}
+        for file in self.own:
+            found.setdefault(file.rpartition("/")[0], set()).add(PurePosixPath(file).stem)
+        return {folder: frozenset(names) for folder, names in found.items()}
+
+    def _modules_in(self, folder: str) -> Iterator[str]:
+        place = self.pristine / folder
+        if not place.is_dir():
+            return
+        yield from (name for name in READ_BY_NAME if os.path.lexists(place / f"{name}.py"))
+        if any(f"{folder}/".startswith(f"{support}/") for support in self.support):
+            files = place.glob("*.py")
+            yield from (file.stem for file in files if f"{folder}/{file.name}" not in self.shipped)
+
+    def _is_module(self, folder: str, module: str) -> bool:
+        """Whether the pristine tree has a module of that name there, which the agent may as well change."""
+        place = self.pristine / folder
+        return (place / f"{module}.py").is_file() or (place / module / "__init__.py").is_file()
+
+
+def _module_called(name: str, change: Change) -> str:
+    """The module that a file or link of that name can be; empty where it can be none."""
+    stem, dot, suffix = name.rpartition(".")
+    if not dot:
+        return name if change.kind == "symlink" else ""  # it may lead to a package
+    if f".{suffix}" in SOURCE_SUFFIXES:
+        return "" if "." in stem else stem
+    return stem.partition(".")[0] if f".{suffix}" in EXTENSION_SUFFIXES else ""

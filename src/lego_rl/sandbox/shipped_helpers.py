@@ -1,0 +1,107 @@
+"""Folders of tests, and what in one of a package's own is product code: what the package itself imports.
+
+Invariant: only the pristine tree is asked. A file counts if a module of the same package that is neither a test nor in
+a folder of tests imports it, at first or at second hand; so ``pkg/testing/compare.py`` is the agent's to mend where
+``pkg`` ships it, and a helper that only tests use never is.
+"""
+
+import ast
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+TEST_FOLDERS = ("tests", "test", "testing")
+"""Names of folders that hold tests and what tests use, the surest first: ``numpy/testing`` is a library."""
+
+
+def is_test(name: str) -> bool:
+    """Whether a Python file is a test, or is read by pytest, by its name."""
+    return name == "conftest.py" or name.startswith("test_") or name.endswith("_test.py")
+
+
+def support_folders(test_files: Iterable[str]) -> frozenset[str]:
+    """The topmost folders with tests and what they use, by their names, on the ways to some test files."""
+    found = set()
+    for file in test_files:
+        parts = PurePosixPath(file).parts[:-1]
+        name = next((name for name in TEST_FOLDERS if name in parts), None)
+        if name is not None:
+            found.add("/".join(parts[: parts.index(name) + 1]))
+    return frozenset(found)
+
+
+def shipped(pristine: Path, folder: str) -> frozenset[str]:
+    """Files of a folder of tests that are product code, relative to the work tree.
+
+    Args:
+        pristine: The pristine work tree.
+        folder: One that is called like `TEST_FOLDERS`; outside of a package nothing in it is product code.
+    """
+    top = _top_package(pristine, folder)
+    return frozenset() if top is None else frozenset(_Search(pristine, folder, top.parent).run(top))
+
+
+def _top_package(pristine: Path, folder: str) -> PurePosixPath | None:
+    """The outermost package that has `folder` as a package in it."""
+    place, top = PurePosixPath(folder), None
+    while str(place) != "." and (pristine / place / "__init__.py").is_file():
+        top, place = place, place.parent
+    return None if top is None or str(top) == folder else top
+
+
+@dataclass
+class _Search:
+    pristine: Path
+    folder: str
+    root: PurePosixPath
+    """What the names of modules start below."""
+
+    def run(self, top: PurePosixPath) -> set[str]:
+        found: set[str] = set()
+        waiting = [file for file in self._importers(top) if self._mentions(file)]
+        while waiting:
+            for name in self._imported_by(waiting.pop()):
+                new = set(self._files(name)) - found
+                found |= new
+                waiting.extend(new)
+        return found
+
+    def _importers(self, top: PurePosixPath) -> Iterator[str]:
+        """Modules of the package that are no tests."""
+        for place, folders, names in os.walk(self.pristine / top):
+            folders[:] = [name for name in folders if name not in TEST_FOLDERS]
+            inside = PurePosixPath(place).relative_to(self.pristine)
+            yield from (str(inside / name) for name in names if name.endswith(".py") and not is_test(name))
+
+    def _mentions(self, file: str) -> bool:
+        try:
+            return PurePosixPath(self.folder).name.encode() in (self.pristine / file).read_bytes()
+        except OSError:
+            return False
+
+    def _imported_by(self, file: str) -> Iterator[str]:
+        """Dotted names that a file imports, each of which may be a module or something in one."""
+        try:
+            tree = ast.parse((self.pristine / file).read_bytes())
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            return
+        package = PurePosixPath(file).relative_to(self.root).parts[:-1]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                above = package[: max(0, len(package) + 1 - node.level)] if node.level else ()
+                base = ".".join([*above, *([node.module] if node.module else [])])
+                yield base
+                yield from (f"{base}.{alias.name}" for alias in node.names)
+
+    def _files(self, name: str) -> Iterator[str]:
+        """The files of the folder that are run where a name is imported."""
+        parts = name.split(".")
+        for end in range(1, len(parts) + 1) if all(parts) else ():
+            place = self.root.joinpath(*parts[:end])
+            for file in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+                inside = str(file).startswith(f"{self.folder}/") and not is_test(file.name)
+                if inside and (self.pristine / file).is_file():
+                    yield str(file)

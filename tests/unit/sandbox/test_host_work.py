@@ -1,0 +1,144 @@
+"""What a hostile change costs the host grows no faster than the change: it runs in threads that no timeout ends.
+
+Counted are calls of functions, which no other load changes, and steps of a search.
+"""
+
+import cProfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from lego_rl.sandbox import configuration
+from lego_rl.sandbox.configuration import MAX_ALL_BYTES, MAX_BYTES, MAX_KEY_PARTS, TOO_MUCH, UNREADABLE, merge
+from lego_rl.sandbox.ownership import Ownership
+from lego_rl.sandbox.verdict import Change, Patch
+from lego_rl.tasks.task import Task, TestSpec
+
+TESTS = tuple(f"tests/test_{number}.py" for number in range(50))
+SPEC = TestSpec(tuple(f"{name}::test_it" for name in TESTS), (), "pytest", "pytest-junit", TESTS)
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many functions were called, those written in C as well."""
+    profile = cProfile.Profile()
+    profile.runcall(work)
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def split_calls(root: Path, paths: Sequence[str], files: int) -> int:
+    task = Task("t", root / "task", "", "", "/app", TestSpec(SPEC.fail_to_pass[:files], (), "pytest", "x", ()), 1.0, 1)
+    own = Ownership.of(task, root)
+    own.split(Patch((Change("tests/a/first.py", "file"),)))  # what is looked up once for a task
+    patch = Patch(tuple(Change(path, "file") for path in paths))
+    return calls(lambda: own.split(patch))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in TESTS:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    return tmp_path
+
+
+SHAPES: dict[str, Callable[[int], str]] = {
+    "one deep folder": lambda number: f"{'d/' * 98}f{number}",
+    "modules in one deep folder": lambda number: f"{'d/' * 98}json{number}.py",
+    "names of modules": lambda number: f"d{number}/json.py",
+    "among tests": lambda number: f"tests/n{number}/test_{number}/__init__.py",
+    "the work tree": lambda number: f"f{number}.py",
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_ownership_is_linear(root: Path, shape: str) -> None:
+    few, many = ([SHAPES[shape](number) for number in range(count)] for count in (200, 800))
+    assert split_calls(root, many, 50) < 4.4 * split_calls(root, few, 50)
+    assert split_calls(root, many, 50) < 1.1 * split_calls(root, many, 1), "however many tests there are"
+
+
+def test_depth_costs_once_for_each_folder(root: Path) -> None:
+    shallow, deep = ([f"{'d/' * depth}f{number}" for number in range(800)] for depth in (1, 98))
+    assert split_calls(root, deep, 50) < 1.2 * split_calls(root, shallow, 50)
+    chains = [f"d{number}/{'d/' * 48}f" for number in range(50)]
+    assert split_calls(root, chains, 50) < 50 * 50 * 25, "a bounded number of calls for each new folder"
+
+
+TOML = "[tool.pytest]\nx = 1\n"
+HOSTILE: dict[str, Callable[[int], str]] = {
+    "a long key": lambda size: TOML + "a" + ".a" * size + " = 1\n",
+    "long keys": lambda size: TOML + "".join(f"k{n}{'.a' * 900} = 1\n" for n in range(size // 1800)),
+    "a deep table": lambda size: f"{TOML}[a{'.a' * 900}]\n" + "".join(f"k{n} = 1\n" for n in range(size // 8)),
+    "quoted": lambda size: TOML + '"a\\""' + ' . "#.\'"' * size + " = 1\n",
+    "in a table": lambda size: f"{TOML}a = {{b{'.b' * 900} = 1}}\n" * (size // 1800),
+    "after strings": lambda size: TOML + "x = '''\n\"'''\ny = \"'''\"\na" + ".a" * size + " = 1\n",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_keys_that_take_long_to_read_are_not_read(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(_: str) -> dict[str, object]:
+        raise AssertionError("it was read")
+
+    monkeypatch.setattr(configuration.tomllib, "loads", never)
+    monkeypatch.setattr(configuration, "_merge_toml", lambda _, changed: configuration._read_toml(changed))
+    monkeypatch.setattr(configuration, "MAX_LINE_BYTES", MAX_BYTES)
+    assert merge(Change("pyproject.toml", "file", HOSTILE[kind](4_000).encode()), b"") == (None, UNREADABLE)
+
+
+HONEST = {
+    "dependencies": "[project]\ndependencies = [" + ", ".join(f'"a{n}==1.{n}.0.dev1"' for n in range(60)) + "]\n",
+    "floats": "x = [" + ", ".join(f"0.{n}" for n in range(100)) + "]\n",
+    "text": f"x = '''\n{'a.' * 100}\n'''\n# {'a.' * 100}\ny = \"{'a.' * 100}\"\n",
+    "deep": "[" + ".".join("a" for _ in range(MAX_KEY_PARTS)) + "]\nx = 1\n",
+}
+
+
+@pytest.mark.parametrize("kind", HONEST)
+def test_honest_text_with_many_dots_is_read(kind: str) -> None:
+    change = Change("pyproject.toml", "file", HONEST[kind].encode())
+    assert merge(change, b"") == (change, None)
+
+
+SHORT_KEY = ".".join(["a"] * (MAX_KEY_PARTS // 2))
+WORST: dict[str, tuple[str, Callable[[int], str]]] = {
+    "tables": ("pyproject.toml", lambda size: TOML + "".join(f"[a{n}]\n" for n in range(size // 8))),
+    "keys": ("pyproject.toml", lambda size: TOML + "".join(f"{SHORT_KEY}{n} = 1\n" for n in range(size // 33))),
+    "keys in a deep table": (
+        "pyproject.toml", lambda size: f"{TOML}[{SHORT_KEY}]\n" + "".join(f"k{n} = 1\n" for n in range(size // 11))
+    ),
+    "lists of tables": ("pyproject.toml", lambda size: TOML + "[[a]]\n[[a.b]]\n" * (size // 14)),
+    "inline tables": ("pyproject.toml", lambda size: TOML + "a = [\n" + "{b = [{c = 1}]},\n" * (size // 17) + "]\n"),
+    "sections": ("setup.cfg", lambda size: "[tool:pytest]\na = 1\n" + "".join(f"[s{n}]\n" for n in range(size // 8))),
+    "options": ("setup.cfg", lambda size: "[pytest]\na = 1\n[x]\n" + "".join(f"a{n} =\n" for n in range(size // 9))),
+    "lines of a value": ("setup.cfg", lambda size: "[pytest]\na = 1\n[x]\na = 1\n" + " b\n" * (size // 3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", WORST)
+def test_a_merge_is_linear(kind: str) -> None:
+    name, text = WORST[kind]
+
+    def cost(size: int) -> int:
+        change = Change(name, "file", text(size).encode())
+        return calls(lambda: merge(change, b""))
+
+    assert cost(40_000) < 4.4 * cost(10_000)
+    assert cost(40_000) < 50 * 40_000, "calls for each byte"
+
+
+def test_there_is_room_for_so_much_configuration(root: Path) -> None:
+    (root / "pkg").mkdir()
+    (root / "pkg" / "setup.cfg").write_text("[metadata]\nname = a\n")
+    full = b"[x]\n" + b"# comment\n" * ((MAX_BYTES - 4) // 10)
+    generated = [Change(f"d{number}/setup.cfg", "file", full) for number in range(8)]
+    mended = Change("pkg/setup.cfg", "file", full)
+    small = Change("z/pyproject.toml", "file", b"[project]\nname = 'z'\n")
+    task = Task("t", root / "task", "", "", "/app", SPEC, 1.0, 1)
+    split = Ownership.of(task, root).split(Patch((*generated, mended, small)))
+    assert mended in split.applied and small in split.applied, "the task's own first, then the smallest"
+    assert sum(len(change.content) for change in split.applied) <= MAX_ALL_BYTES
+    beyond = {change.path for change in generated} - {change.path for change in split.applied}
+    assert len(beyond) == 5
+    assert split.rolled_back == dict.fromkeys(sorted(beyond), TOO_MUCH)

@@ -1,0 +1,126 @@
+"""Which folders count as being on the module path, by the task's own words; all others hold what the agent likes."""
+
+from pathlib import Path
+
+import pytest
+
+from lego_rl.sandbox.ownership import Ownership
+from lego_rl.sandbox.verdict import Change
+from lego_rl.tasks.task import Task, TestScript, TestSpec
+
+PYTEST = "python -m pytest tests"
+HONEST = (
+    "app/templates/email/reset.html", "app/templates/calendar/month.html", "app/static/code/a.js", "app/static/html",
+    "locale/de/LC_MESSAGES/a.po", "docs/profile/x.rst", "tests/json/new.json", "ns/sub/queue.py",
+    "plugins/modules/pip.py", "src/token.py", "src/packaging/__init__.py", "select/x.txt", "weights.pth",
+)  # fmt: skip
+TREE = {
+    "app/__init__.py": "", "app/templates/base.html": "", "app/static/a.css": "", "tests/test_a.py": "",
+    "ns/sub/mod.py": "", "docs/index.rst": "", "plugins/modules/x.py": "", "src/app/__init__.py": "",
+}  # fmt: skip
+
+
+def owner(
+    folder: Path,
+    files: dict[str, str] | None = None,
+    *,
+    command: str = PYTEST,
+    hidden: dict[str, str] | None = None,
+    env: dict[str, str] | None = None,
+    script: str = "",
+) -> Ownership:
+    """Of a task with a work tree of `TREE` and more files, and hidden tests."""
+    own = hidden or {"tests/test_a.py": ""}
+    write(folder / "tree", {**TREE, **(files or {})})
+    write(folder / "task" / "tests" / "files", own)
+    tests: TestSpec | TestScript = TestSpec(
+        tuple(f"{name}::test_it" for name in own if "test_" in name), (), command, "pytest-junit", tuple(own)
+    )
+    if script:
+        write(folder / "task" / "tests", {"test.sh": script})
+        tests = TestScript()
+    return Ownership.of(Task("t", folder / "task", "", "", "/app", tests, 1.0, 1), folder / "tree", env)
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+@pytest.mark.parametrize("path", HONEST)
+def test_honest_files_with_names_of_modules_are_kept(tmp_path: Path, path: str) -> None:
+    assert owner(tmp_path).owns(Change(path, "file")) is None
+
+
+SETUP = "from setuptools import setup, find_packages\nsetup(package_dir={'': 'lib'}, packages=find_packages('lib'))\n"
+SPEAKS = "import sys\nfrom pathlib import Path\nsys.path.insert(0, str(Path(__file__).parents[1] / 'ns' / 'sub'))\n"
+ON_PATH: dict[str, tuple[str, dict[str, object]]] = {
+    "the work tree": ("token.py", {}),
+    "a package in it": ("token/__init__.py", {}),
+    "a test folder": ("tests/token.py", {}),
+    "above test packages": ("ns/token.py", {"hidden": {"ns/t/test_b.py": "", "ns/t/__init__.py": ""}}),
+    "beside another test": ("docs/token.py", {"files": {"docs/test_examples.py": ""}}),
+    "beside a conftest": ("docs/token.py", {"files": {"docs/deep/conftest.py": "", "docs/deep/__init__.py": ""}}),
+    "pythonpath": ("src/token.py", {"files": {"pytest.ini": "[pytest]\npythonpath = src\n"}}),
+    "pythonpath, not there yet": ("new/token.py", {"files": {"pytest.ini": "[pytest]\npythonpath = new\n"}}),
+    "pythonpath of the command": ("src/token.py", {"command": f"{PYTEST} -o pythonpath=src"}),
+    "PYTHONPATH of the command": ("src/token.py", {"command": f"PYTHONPATH=$PWD/src:x {PYTEST}"}),
+    "PYTHONPATH of the image": ("src/token.py", {"env": {"PYTHONPATH": "/opt:/app/src"}}),
+    "a relative PYTHONPATH": ("src/token.py", {"env": {"PYTHONPATH": "src"}}),
+    "the command's folder": ("ns/sub/token.py", {"command": f"cd ns/sub && {PYTEST}"}),
+    "a script's folder": ("ns/sub/token.py", {"command": "python ns/sub/mod.py"}),
+    "a script's folder, from another": ("ns/sub/token.py", {"command": "cd ns; python sub/mod.py"}),
+    "what a Makefile names": (
+        "src/token.py", {"command": "make test", "files": {"Makefile": "test:\n\tPYTHONPATH=src pytest\n"}}
+    ),
+    "what a conftest names": ("src/token.py", {"files": {"conftest.py": "import sys\nsys.path.append('src')\n"}}),
+    "what a hidden test names": ("ns/sub/token.py", {"hidden": {"tests/test_a.py": SPEAKS}}),
+    "what a helper names": ("src/token.py", {"files": {"tests/context.py": "sys.path.insert(0, '../src')\n"}}),
+    "what a script of the task names": ("src/token.py", {"script": "cd /app/src && python -m pytest /tests\n"}),
+    "an installed src": ("src/token.py", {"files": {"pyproject.toml": "[project]\nname = 'x'\n"}}),
+    "an installed src, setup.cfg": ("src/token.py", {"files": {"setup.cfg": "[metadata]\nname = x\n"}}),
+    "package_dir of setup.py": ("lib/token.py", {"files": {"setup.py": SETUP, "lib/app/__init__.py": ""}}),
+    "package_dir of setup.cfg": (
+        "lib/token.py", {"files": {"setup.cfg": "[options]\npackage_dir =\n  = lib\n", "lib/app/__init__.py": ""}}
+    ),
+    "packages of pyproject.toml": (
+        "lib/token.py",
+        {"files": {
+            "pyproject.toml": "[tool.hatch.build.targets.wheel]\npackages = ['lib/app']\n", "lib/app/__init__.py": ""
+        }},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ON_PATH)
+def test_a_module_in_a_folder_that_is_on_the_path_is_the_tasks(tmp_path: Path, case: str) -> None:
+    path, given = ON_PATH[case]
+    own = owner(tmp_path, **given)  # type: ignore[arg-type]
+    assert own.owns(Change(path, "file")), case
+    assert own.owns(Change(path, "symlink")), case
+    assert own.owns(Change(path.replace("token", "fine"), "file")) is None
+    folder = path.rpartition("/")[0]
+    if folder and (tmp_path / "tree" / folder).is_dir() and case not in MOVED_BY_WORD:
+        assert own.owns(Change(folder, "symlink")), "a link would put another folder on the path"
+
+
+MOVED_BY_WORD = {
+    "beside another test", "beside a conftest", "the command's folder", "what a Makefile names",
+    "what a conftest names", "what a hidden test names", "what a helper names", "what a script of the task names",
+}  # fmt: skip
+"""Nothing says for certain that the folder is on the path."""
+
+
+def test_only_where_the_tests_ask_for_them_are_path_files_read(tmp_path: Path) -> None:
+    asks = "import site\nsite.addsitedir('src')\n"
+    assert owner(tmp_path, {"conftest.py": asks}).owns(Change("src/evil.pth", "file"))
+    assert owner(tmp_path).owns(Change("docs/evil.pth", "file")) is None
+    (tmp_path / "tree" / "conftest.py").write_text("")
+    assert owner(tmp_path).owns(Change("src/evil.pth", "file")) is None
+
+
+def test_a_program_on_the_path_of_the_image_is_the_tasks(tmp_path: Path) -> None:
+    own = owner(tmp_path, command="prepare && python -m pytest tests", env={"PATH": "/app/tools:/usr/bin"})
+    assert own.owns(Change("tools/prepare", "file", executable=True))
+    assert own.owns(Change("ns/prepare", "file", executable=True)) is None
