@@ -49,7 +49,8 @@ class Completed:
         stdout: Bounded output.
         stderr: Bounded output.
         timed_out: The time was up, and every process of the sandbox but its first was killed.
-        died: The whole sandbox was killed, by the host or by a measured limit.
+        died: The sandbox ended before the command did: killed by the host, by a measured limit or by somebody outside,
+            or its first process ended, which what runs inside may bring about.
         loss: Who took the sandbox away, where it died and the host can tell that it was nobody inside.
     """
 

@@ -10,8 +10,9 @@ type ChangeKind = Literal["file", "symlink", "deleted"]
 
 type GradingEnd = Literal["completed", "not_applied", "timed_out", "died", "no_report", "invalid_reward"]
 """How grading ended. ``not_applied``: the patch could not be written. ``timed_out``: the test command reached its time
-limit. ``died``: the grading sandbox did not survive it. ``no_report``: it ended and left none. ``invalid_reward``: the
-task's own script reported something that is neither 0 nor 1."""
+limit. ``died``: the grading sandbox ended before the command did, and nothing says that somebody outside ended it.
+``no_report``: the command ended and left none. ``invalid_reward``: the task's own script reported something that is
+neither 0 nor 1."""
 
 
 @dataclass(frozen=True)
