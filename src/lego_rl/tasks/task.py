@@ -63,6 +63,7 @@ class Task:
         network: What its tests may reach; an agent never has a network.
         test_env: Environment variables of the tests.
         editable: Files and folders of the work tree that are the agent's to change though grading would keep them.
+        docker_image: The image that it names instead of bringing a Dockerfile.
     """
 
     id: str
@@ -78,6 +79,7 @@ class Task:
     network: Network = NO_NETWORK
     test_env: Mapping[str, str] = field(default_factory=dict, hash=False)
     editable: tuple[str, ...] = ()
+    docker_image: str | None = None
 
     @classmethod
     def load(cls, path: Path) -> "Task":
@@ -107,6 +109,7 @@ class Task:
             network=_network(config, path / "task.toml"),
             test_env=config.verifier.env,
             editable=config.metadata.editable,
+            docker_image=config.environment.docker_image,
         )
 
 
@@ -162,6 +165,7 @@ class _Verifier(_Reach):
 
 class _Environment(_Reach):
     workdir: str = Field(default="/app", pattern="^/")
+    docker_image: str | None = None
     memory_mb: int = Field(default=2048, gt=0)
 
 
