@@ -123,7 +123,7 @@ class LocalSandbox(ControlledSandbox):
     async def snapshot(self) -> OverlaySnapshot:
         """See `Sandbox.snapshot`."""
         self._check_dead()
-        return OverlaySnapshot(self.run_folder.upper, self.image.history.git_dirs_below(self.image.workdir))
+        return OverlaySnapshot(self.run_folder.upper, self._tree.history.git_dirs_below(self._tree.workdir))
 
     async def report(self, name: str = REPORT_NAME) -> bytes:
         """See `Sandbox.report`."""
