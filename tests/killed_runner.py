@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lego_rl.rollout.journal import read_journal
+from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
 from tests import runner_nursery
 from tests.leftovers import Killed, entries, foreign
@@ -24,13 +25,29 @@ ENDLESS = 1000
 """Trials that no runner comes to the end of."""
 
 
+class Elsewhere:
+    """What sandboxes have besides processes and files: nothing, where the machine itself isolates them."""
+
+    def everything(self) -> frozenset[str]:
+        """All that there is, whosever it is."""
+        return frozenset()
+
+    @contextmanager
+    def foreign(self, state: State) -> Iterator[None]:
+        """Look-alikes that are not ours to remove."""
+        yield
+
+
+NOWHERE = Elsewhere()
+
+
 class Runners:
     """The program of `runner_nursery`."""
 
-    def __init__(self, process: "subprocess.Popen[str]", folder: Path) -> None:
+    def __init__(self, process: "subprocess.Popen[str]", folder: Path, state: State) -> None:
         self._process = process
         self.folder = folder
-        self.state = State(folder / "state-of-killed")
+        self.state = state
 
     def say(self, line: str) -> int:
         """Have a runner forked; its process id."""
@@ -61,10 +78,11 @@ class Runners:
 
 
 @contextmanager
-def runners(folder: Path) -> Iterator[Runners]:
-    argv = [sys.executable, runner_nursery.__file__, str(folder)]
+def runners(folder: Path, settings: SandboxSettings) -> Iterator[Runners]:
+    argv = [sys.executable, runner_nursery.__file__, str(folder), settings.model_dump_json()]
+    assert settings.state is not None
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        found = Runners(process, folder)
+        found = Runners(process, folder, State(settings.state))
         assert found.hear() == "ready"
         yield found
         assert process.stdin is not None
@@ -78,20 +96,24 @@ def trials_of(folder: Path) -> tuple[int, int]:
     return kinds.count("trial-started"), kinds.count("trial-scored")
 
 
-def killed_at_random(folder: Path, moments: int) -> None:
+def killed_at_random(folder: Path, moments: int, elsewhere: Elsewhere = NOWHERE, **settings: object) -> None:
     """Kill a runner at each moment, start another, and look for what is left.
 
     Args:
         folder: For everything.
         moments: How many.
+        elsewhere: Where else its sandboxes are.
+        settings: What is said of sandboxes.
     """
     draw = random.Random(SEED)
-    with runners(folder) as runner:
+    own = SandboxSettings.model_validate({"state": folder / "state-of-killed", "grading_sec": 30.0, **settings})
+    with runners(folder, own) as runner:
         runner.whole(f"first {WAVES}")
         assert trials_of(folder) == (WAVES, WAVES), "the runner works"
         seconds = runner.whole(f"second {WAVES}")
         busy = 0
-        with foreign(runner.state):
+        with foreign(runner.state), elsewhere.foreign(runner.state):
+            there = elsewhere.everything()
             for moment in range(moments):
                 begun, scored = trials_of(folder)
                 killed = runner.killed(f"moment-{moment} {ENDLESS}", draw.uniform(0, seconds))
@@ -99,6 +121,7 @@ def killed_at_random(folder: Path, moments: int) -> None:
                 busy += in_flight == runner_nursery.IN_FLIGHT
                 runner.whole("start 0")
                 assert killed.left() == [], f"moment {moment}, with {in_flight} trials in flight"
+                assert elsewhere.everything() == there, f"moment {moment}, with {in_flight} trials in flight"
                 assert [*(folder / "run" / "scratch").iterdir()] == []
                 assert not [*(folder / "run" / "trials").glob(".*")], "half-written records"
         assert busy > moments / 2, "it was killed at work"

@@ -1,7 +1,8 @@
 """The real runner with eight trials in flight, forked at will: a stand-in harness, real sandboxes, a scripted engine.
 
-Stand-alone: ``runner_nursery.py FOLDER``. A line ``LABEL TRIALS`` on standard input forks a runner of so many trials,
-which may be none; the id of the fork is printed, and once it has ended its status. The forks spare each the imports.
+Stand-alone: ``runner_nursery.py FOLDER SETTINGS``, the latter of its sandboxes, as JSON. A line ``LABEL TRIALS`` on
+standard input forks a runner of so many trials, which may be none; the id of the fork is printed, and once it has
+ended its status. The forks spare each the imports.
 """
 
 import asyncio
@@ -118,29 +119,43 @@ class Runner:
         folder: Of everything.
         template: The policy's, which takes a while to load.
         bundle: The stand-in.
+        sandbox: How sandboxes are isolated, and where they keep their files.
     """
 
     folder: Path
     template: ChatTemplate
     bundle: HarnessBundle
+    sandbox: SandboxSettings
+
+    @classmethod
+    def make(cls, folder: Path, sandbox: SandboxSettings) -> "Runner":
+        """Write what is below `folder`."""
+        for name in ("temporary", "bundle"):
+            (folder / name).mkdir()
+        write_task(folder / "task")
+        return cls(folder, ChatTemplate.load(POLICY), StandIn().install(folder / "bundle"), sandbox)
 
     @property
     def temporary(self) -> Path:
         return self.folder / "temporary"
 
-    async def batch(self, specs: Sequence[TrialSpec]) -> None:
-        """What a run does, from its lock to its last record."""
+    def runtime(self) -> Runtime:
+        """Of every trial."""
         directory = RunDirectory.make(self.folder / "run")
         script = Reply((self.template.end_of_turn,))
         engine = ScriptedEngine(lambda prompt, sampling: script)
-        runtime = Runtime(
+        return Runtime(
             gateway=Gateway(engine, self.template, tool_call_parser("qwen3_coder"), spool=directory.scratch),
             harness=StandIn(),
             bundle=self.bundle,
             directory=directory,
-            sandbox=SandboxSettings(state=self.folder / "state-of-killed", grading_sec=30.0),
+            sandbox=self.sandbox,
         )
-        with Journal(directory.journal) as journal:
+
+    async def batch(self, specs: Sequence[TrialSpec]) -> None:
+        """What a run does, from its lock to its last record."""
+        runtime = self.runtime()
+        with Journal(runtime.directory.journal) as journal:
             await run_trials(specs, runtime, journal, concurrency=IN_FLIGHT)
 
     def specs(self, label: str, trials: int) -> list[TrialSpec]:
@@ -155,11 +170,7 @@ class Runner:
 
 
 def main() -> None:
-    folder = Path(sys.argv[1])
-    for name in ("temporary", "bundle"):
-        (folder / name).mkdir()
-    write_task(folder / "task")
-    runner = Runner(folder, ChatTemplate.load(POLICY), StandIn().install(folder / "bundle"))
+    runner = Runner.make(Path(sys.argv[1]), SandboxSettings.model_validate(json.loads(sys.argv[2])))
     print("ready", flush=True)
     for line in sys.stdin:
         label, trials = line.split()

@@ -9,8 +9,9 @@ import pytest_asyncio
 from sandbox_tools import DOCKERFILE, HIDDEN, REPOSITORY, SPEC, TASK_TOML, write_files
 
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage, BubblewrapProvider
+from lego_rl.sandbox.docker.image import DockerImage
 from lego_rl.sandbox.docker.preflight import engine_of
-from lego_rl.sandbox.docker.provider import DockerImage, DockerProvider
+from lego_rl.sandbox.docker.provider import DockerProvider
 from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.sandbox import Phase, Provider, Sandbox, TaskImage

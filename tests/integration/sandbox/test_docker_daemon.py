@@ -20,13 +20,15 @@ from lego_rl.sandbox.docker import box as box_module
 from lego_rl.sandbox.docker.box import DockerSandbox
 from lego_rl.sandbox.docker.config import SOCKET
 from lego_rl.sandbox.docker.engine import DaemonError, Engine
-from lego_rl.sandbox.docker.labels import OWNER, SANDBOX, STATE
-from lego_rl.sandbox.docker.provider import DockerImage, DockerProvider
+from lego_rl.sandbox.docker.image import DockerImage
+from lego_rl.sandbox.docker.labels import OWNER, SANDBOX, STATE, Mark
+from lego_rl.sandbox.docker.provider import DockerProvider
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.loss import LossCause
 from lego_rl.sandbox.sandbox import Completed, Phase
 from lego_rl.sandbox.state import State, own_stamp
 from lego_rl.tasks.network import NO_NETWORK, PublicNetwork
+from tests.leftovers_in_docker import dead_stamp
 
 pytestmark = pytest.mark.docker
 
@@ -40,7 +42,7 @@ def image(contained: DockerImage) -> DockerImage:
 
 @pytest.fixture
 def engine(image: DockerImage) -> Engine:
-    return image.ground.engine
+    return image.engine
 
 
 def names(engine: Engine) -> set[str]:
@@ -52,39 +54,60 @@ def of_sandboxes(engine: Engine) -> set[str]:
     return {name for name in names(engine) if name.startswith("/lego-rl-")}
 
 
-def dead_stamp() -> str:
-    """Of a process of this namespace that has ended."""
-    code = "from lego_rl.sandbox.state import own_stamp; print(own_stamp())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
-
-
 def test_only_our_own_are_reaped(engine: Engine, image: DockerImage, state: State, tmp_path: Path) -> None:
     mine, dead = str(state.root.resolve()), dead_stamp()
+    pid, started, _, *where = dead.split(".")
+    elsewhere = ".".join((pid, started, "1", *where))
     labels = {
-        "stale": {STATE: mine, OWNER: dead, SANDBOX: "gone"},
-        "of-a-living-owner": {STATE: mine, OWNER: own_stamp()},
-        "of-another-namespace": {STATE: mine, OWNER: dead.rpartition(":")[0] + ":[1]"},
-        "of-nobody": {STATE: mine},
-        "of-another-state": {STATE: str(tmp_path), OWNER: dead},
+        "stale": {STATE: mine, OWNER: dead, SANDBOX: "stale"},
+        "stale-tree": {STATE: mine, OWNER: dead, SANDBOX: "stale"},
+        "of-a-living-owner": {STATE: mine, OWNER: own_stamp(), SANDBOX: "of-a-living-owner"},
+        "of-another-namespace": {STATE: mine, OWNER: elsewhere, SANDBOX: "of-another-namespace"},
+        "of-nobody": {STATE: mine, SANDBOX: "of-nobody"},
+        "of-another-state": {STATE: str(tmp_path), OWNER: dead, SANDBOX: "of-another-state"},
+        "of-another-name": {STATE: mine, OWNER: dead, SANDBOX: "gone"},  # as of an image that has such labels
         "foreign": {},
     }
-    volumes = {"Type": "volume", "Target": "/v"}
     for name, each in labels.items():
-        body = {"Image": image.ground.root.image, "Entrypoint": ["none"], "Labels": each}
-        mounts = [{**volumes, "Source": f"volume-{name}", "VolumeOptions": {"Labels": each}}]
-        engine.create(f"test-{name}", {**body, "HostConfig": {"NetworkMode": "none", "Mounts": mounts}})
+        volume = {"Type": "volume", "Target": "/v", "Source": f"volume-{name}"}
+        body = {"Image": image.root.image, "Entrypoint": ["none"]}
+        engine.create(f"lego-rl-{name}", {**body, "HostConfig": {"NetworkMode": "none", "Mounts": [volume]}}, each)
+    gone = {"stale", "stale-tree"}
     try:
         before = names(engine)
-        assert DockerProvider(state, engine).reap() == ["gone"]
-        assert before - names(engine) == {"/test-stale"}
+        assert DockerProvider(state, engine).reap() == ["stale"]
+        assert before - names(engine) == {f"/lego-rl-{name}" for name in gone}
         left = {found["Name"] for found in engine.volumes({})}
-        assert "volume-stale" not in left
-        assert {f"volume-{name}" for name in labels if name != "stale"} <= left
+        assert not {f"volume-{name}" for name in gone} & left
+        assert {f"volume-{name}" for name in labels.keys() - gone - {"of-another-name"}} <= left
     finally:
         for name in labels:
-            engine.remove(f"test-{name}")
+            engine.remove(f"lego-rl-{name}")
             engine.remove_volume(f"volume-{name}")
+
+
+KILLED_TAKING_A_TREE = """
+import os, signal, sys
+from pathlib import Path
+from lego_rl.sandbox.docker.engine import Engine
+from lego_rl.sandbox.docker.labels import Mark
+from lego_rl.sandbox.docker.tree import _take_out
+from lego_rl.sandbox.state import State
+Engine.archive = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+daemon, image, state = sys.argv[1:]
+_take_out(Engine(Path(daemon)), image, "/app", Path(state), Mark.of_this_process(State(Path(state))))
+"""
+
+
+def test_a_container_that_shows_an_image_is_reaped(engine: Engine, image: DockerImage, state: State) -> None:
+    before = names(engine)
+    argv = [sys.executable, "-c", KILLED_TAKING_A_TREE, str(engine.socket), image.root.image, str(state.root)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    (left,) = names(engine) - before
+    (removed,) = DockerProvider(state, engine).reap()
+    assert left == f"/lego-rl-{removed}-tree"
+    assert names(engine) == before
 
 
 async def test_nobody_else_is_taken_for_the_first_process(
@@ -154,8 +177,8 @@ async def test_a_daemon_that_is_gone_does_not_hold_what_was_done(
     assert [change.path for change in changes] == ["calc/data.txt"]
     assert "left for the next run to remove" in caplog.text
     # Of an owner that lives nothing is taken; once it is dead, the next run finds the container by its labels.
-    assert DockerProvider(state, image.ground.engine).reap() == []
-    await box_module._discard(image.ground, box.run_folder)
+    assert DockerProvider(state, image.engine).reap() == []
+    await box_module._remove_container(image, box.run_folder)
     assert not list(state.runs.iterdir())
 
 
@@ -198,7 +221,7 @@ async def test_a_network_is_there_only_where_it_is_asked_for(image: DockerImage)
     said = {}
     async with server:
         for network in (NO_NETWORK, PublicNetwork()):
-            box = await DockerSandbox.start(image.ground, Phase.GRADING, network)
+            box = await DockerSandbox.start(image, Phase.GRADING, network)
             try:
                 done = await box.exec(["python3", "-c", FETCH, port], timeout_sec=20)
                 names = await shell(box, "cat /etc/nsswitch.conf; wc -c < /etc/resolv.conf; id -un; hostname")
@@ -228,7 +251,7 @@ def killed(box: DockerSandbox) -> None:
 
 
 def removed(box: DockerSandbox) -> None:
-    box.image.engine.remove(box_module.name_of(box.run_folder))
+    box.image.engine.remove(Mark.of_run(box.image.state, box.run_folder).name())
 
 
 def hung_up(box: DockerSandbox) -> None:

@@ -53,7 +53,7 @@ def base(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as tar:
         tar.add(root, arcname=".")
-    engine.import_image(content.getvalue(), BASE)
+    engine.import_image(content.getvalue(), BASE, {"of": "tests"})
     return BASE
 
 
@@ -113,7 +113,7 @@ async def test_what_from_names(provider: DockerProvider, base: str, environment:
     for setting in ("task", base):
         image = replace(provider, base=setting).prepare(environment, workdir="/app")
         assert (image.pristine / "from-image.txt").is_file()
-        assert image.ground.image.env["A"] == "1"
+        assert image.prepared.env["A"] == "1"
     host = provider.prepare(environment, workdir="/app")
     assert not (host.pristine / "from-image.txt").exists()
 
@@ -147,7 +147,7 @@ async def test_an_image_that_cannot_run_the_first_process(
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as tar:
         tar.addfile(tarfile.TarInfo("empty"))
-    engine.import_image(content.getvalue(), "lego-rl-test/empty:1")
+    engine.import_image(content.getvalue(), "lego-rl-test/empty:1", {"of": "tests"})
     image = provider.prepare(environment, workdir="/app", docker_image="lego-rl-test/empty:1")
     with pytest.raises(SandboxError, match="no such file") as caught:
         await image.start(Phase.AGENT)

@@ -12,9 +12,8 @@ from sandbox_tools import FIXED, REPOSITORY, TASK_TOML, shell
 
 from git_tools import commit, git, reachable_from
 from lego_rl.errors import SandboxError, TaskError
-from lego_rl.sandbox.docker.provider import DockerImage
 from lego_rl.sandbox.grading import grade
-from lego_rl.sandbox.image import Image
+from lego_rl.sandbox.image import Image, PreparedTree
 from lego_rl.sandbox.sandbox import Phase, Provider, Sandbox, TaskImage
 from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.state import give_to_sandbox
@@ -30,14 +29,13 @@ def prepare(task: Path, provider: Provider) -> TaskImage:
 
 def prepared(image: TaskImage) -> Image:
     """What both environments start from."""
-    return image.ground.image if isinstance(image, DockerImage) else image.prepared
+    assert isinstance(image, PreparedTree)
+    return image.prepared
 
 
 def with_layer(image: TaskImage, layer: Path) -> TaskImage:
     """The same image with other git directories in its agent phase."""
     other = replace(prepared(image), git_layers={Phase.AGENT: layer})
-    if isinstance(image, DockerImage):
-        return replace(image, ground=replace(image.ground, image=other))
     return replace(image, prepared=other)
 
 

@@ -11,7 +11,7 @@ from lego_rl.sandbox import seccomp
 from lego_rl.sandbox.bubblewrap import launch, layout
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
 from lego_rl.sandbox.docker.box import DockerSandbox
-from lego_rl.sandbox.docker.provider import DockerImage
+from lego_rl.sandbox.docker.image import DockerImage
 from lego_rl.sandbox.hole import Hole, HoleKind
 from lego_rl.sandbox.look import network
 from lego_rl.sandbox.sandbox import Phase, Sandbox
@@ -70,7 +70,7 @@ async def test_sockets_that_pass_a_namespace_are_found(
 
 @pytest.mark.docker
 async def test_the_network_of_a_daemon_is_found(contained: DockerImage) -> None:
-    box = await DockerSandbox.start(contained.ground, Phase.AGENT, PublicNetwork())
+    box = await DockerSandbox.start(contained, Phase.AGENT, PublicNetwork())
     try:
         with pytest.raises(SandboxError, match=r"not sealed: .*interface eth0 exists") as caught:
             await verify_seal(box, None)

@@ -6,7 +6,6 @@ hangs up. That it is dead is the kernel's word, not the daemon's.
 """
 
 import asyncio
-import http.client
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,16 +13,17 @@ from dataclasses import replace
 from typing import override
 
 from lego_rl.sandbox.docker.config import container, surroundings
-from lego_rl.sandbox.docker.engine import DaemonError, Engine
-from lego_rl.sandbox.docker.ground import Ground
-from lego_rl.sandbox.docker.labels import labels_of
-from lego_rl.sandbox.docker.launch import Running, in_thread, launch
+from lego_rl.sandbox.docker.ending import Ending, ending_of
+from lego_rl.sandbox.docker.engine import DaemonError, in_thread
+from lego_rl.sandbox.docker.labels import Mark
+from lego_rl.sandbox.docker.launch import Running, launch
+from lego_rl.sandbox.docker.origin import Origin
 from lego_rl.sandbox.docker.sweep import sweep
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitHits, LimitReport, Limits
 from lego_rl.sandbox.local import LocalSandbox, remove_in_time
-from lego_rl.sandbox.loss import Loss, LossCause
+from lego_rl.sandbox.loss import Loss
 from lego_rl.sandbox.mounts import Mount
-from lego_rl.sandbox.outside_kill import increase, oom_kills, outside_kill
+from lego_rl.sandbox.outside_kill import increase, oom_kills
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal_request import Surroundings
 from lego_rl.sandbox.state import RunFolder
@@ -37,17 +37,17 @@ class DockerSandbox(LocalSandbox):
     """A started container; made by `start`, ended by `close`."""
 
     def __init__(
-        self, ground: Ground, limits: Limits, run: RunFolder, running: Running, surroundings: Surroundings
+        self, origin: Origin, limits: Limits, run: RunFolder, running: Running, surroundings: Surroundings
     ) -> None:
-        super().__init__(ground, limits, surroundings, run, running, watches_memory=False)
-        self.image = ground
+        super().__init__(origin, limits, surroundings, run, running, watches_memory=False)
+        self.image = origin
         self._cgroups = running.cgroups
         self._hits = LimitHits()
 
     @classmethod
     async def start(
         cls,
-        ground: Ground,
+        origin: Origin,
         phase: Phase,
         network: Network = NO_NETWORK,
         *,
@@ -60,15 +60,14 @@ class DockerSandbox(LocalSandbox):
         Raises:
             SandboxError: Some part of the isolation could not be established.
         """
-        run = ground.state.new_run()
-        name = name_of(run)
+        run = origin.state.new_run()
         try:
-            body = container(ground, phase, mounts, limits, run, network=network, labels=labels_of(ground.state, run))
-            running = await launch(ground.engine, name, body, limits, run)
+            body = container(origin, phase, mounts, limits, run, network)
+            running = await launch(origin.engine, Mark.of_run(origin.state, run), body, limits, run)
         except BaseException:
-            await _discard(ground, run)
+            await _remove_container(origin, run)
             raise
-        box = cls(ground, limits, run, running, surroundings(ground, mounts))
+        box = cls(origin, limits, run, running, surroundings(origin, mounts))
         await box.relay(network, services or {})
         return box
 
@@ -76,10 +75,10 @@ class DockerSandbox(LocalSandbox):
     @override
     def environment(self) -> dict[str, str]:
         """See `Sandbox.environment`."""
-        own, python = self.image.image.env.get("PATH", SYSTEM_PATH), self.image.toolchain.path
+        own, python = self.image.prepared.env.get("PATH", SYSTEM_PATH), self.image.toolchain.path
         # An image brings its own Python, if any; where the programs are the host's, ours has pytest and nothing else.
         path = f"{python}:{own}" if self.image.root.is_host else f"{own}:{python}"
-        return {**VARIABLES, **self.image.image.env, "PATH": path}
+        return {**VARIABLES, **self.image.prepared.env, "PATH": path}
 
     @property
     def limit_report(self) -> LimitReport:
@@ -99,29 +98,27 @@ class DockerSandbox(LocalSandbox):
     async def _die(self) -> None:
         counted = self._counted()  # The groups are gone soon after the last process.
         await super()._die()
-        out_of_memory = await in_thread(_ran_out_of_memory, self.image.engine, name_of(self.run_folder))
-        self._hits = replace(counted, memory=max(counted.memory, int(out_of_memory)))
+        ending = await self._ending()
+        self._hits = replace(counted, memory=max(counted.memory, int(ending.out_of_memory)))
 
     @override
     async def _remove(self) -> None:
-        await _discard(self.image, self.run_folder)
+        await _remove_container(self.image, self.run_folder)
 
     @override
     async def _taken_by(self) -> Loss | None:
         if increase(self._oom_kills, oom_kills()) != 0:
             return None
-        return await in_thread(_taken_by, self.image.engine, name_of(self.run_folder))
+        return (await self._ending()).loss
+
+    async def _ending(self) -> Ending:
+        return await in_thread(ending_of, self.image.engine, Mark.of_run(self.image.state, self.run_folder).name())
 
     def _counted(self) -> LimitHits:
         """The kernel's counters; nothing where the groups are gone already, with a container that has ended."""
         with suppress(OSError):
             return self._cgroups.hits()
         return LimitHits()
-
-
-def name_of(run: RunFolder) -> str:
-    """What the container of a run folder is called."""
-    return f"lego-rl-{run.path.name}"
 
 
 async def _has_ended(pidfd: int) -> None:
@@ -139,37 +136,13 @@ async def _has_ended(pidfd: int) -> None:
         loop.remove_reader(pidfd)
 
 
-def _taken_by(engine: Engine, name: str) -> Loss | None:
-    """Who ended a container whose first process is gone, if the daemon can tell, or is gone itself."""
-    try:
-        engine.wait(name)
-        state = engine.container(name)["State"]
-    except DaemonError as error:
-        if error.status == http.client.NOT_FOUND:
-            return Loss(LossCause.KILLED, "the container was removed")
-        return None if error.status else Loss(LossCause.RUNTIME, f"the daemon does not answer: {error.problem}")
-    return None if state["OOMKilled"] else outside_kill(int(state["ExitCode"]))
-
-
-def _ran_out_of_memory(engine: Engine, name: str) -> bool:
-    """Whether the kernel killed something in a container for its memory: Docker still knows when the groups are gone.
-
-    A daemon that is gone as well knows nothing, and what the kernel counted before stands alone.
-    """
-    try:
-        engine.wait(name)
-        return bool(engine.container(name)["State"]["OOMKilled"])
-    except DaemonError as error:
-        _log.warning("what killed container %s cannot be asked for: %s", name, error)
-        return False
-
-
-async def _discard(ground: Ground, run: RunFolder) -> None:
+async def _remove_container(origin: Origin, run: RunFolder) -> None:
     """Remove a container, whatever became of it, and what it wrote; what cannot be removed is left for the next run."""
+    name = Mark.of_run(origin.state, run).name()
     try:
-        await in_thread(ground.engine.remove, name_of(run))
-        await in_thread(sweep, ground.engine, ground.state, run)
+        await in_thread(origin.engine.remove, name)
+        await in_thread(sweep, origin.engine, origin.state, run)
     except DaemonError as error:
-        _log.warning("container %s is left for the next run to remove: %s", name_of(run), error)
+        _log.warning("container %s is left for the next run to remove: %s", name, error)
         return
     await remove_in_time(run)

@@ -9,13 +9,13 @@ Source: ``POST /containers/create`` of the Engine API; overlays by the kernel's 
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.controlled import FIRST_PROGRAM, INSIDE
-from lego_rl.sandbox.docker.ground import Ground
+from lego_rl.sandbox.docker.origin import Origin
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount, check_beside, check_readable
 from lego_rl.sandbox.network import write_hosts
@@ -38,98 +38,106 @@ HIDDEN = ("/sys", "/proc/acpi", "/proc/scsi", "/proc/asound", *(f"/proc/{name}" 
 READ_ONLY = tuple(f"/proc/{name}" for name in READ_ONLY_IN_PROC)
 LOG = {"Type": "json-file", "Config": {"max-size": "64k", "max-file": "1"}}
 """For what a first process says that cannot start; later it says nothing."""
+ISOLATION = {
+    "ReadonlyRootfs": True,
+    "CapDrop": ["ALL"],
+    "SecurityOpt": ["no-new-privileges:true"],
+    "IpcMode": "none",
+    "CgroupnsMode": "private",
+    "MaskedPaths": HIDDEN,
+    "ReadonlyPaths": READ_ONLY,
+    "LogConfig": LOG,
+}
+"""What every container has in common."""
 
 
 def container(
-    ground: Ground,
-    phase: Phase,
-    mounts: Iterable[Mount],
-    limits: Limits,
-    run: RunFolder,
-    *,
-    network: Network,
-    labels: Mapping[str, str],
+    origin: Origin, phase: Phase, mounts: Iterable[Mount], limits: Limits, run: RunFolder, network: Network
 ) -> dict[str, Any]:
     """The body of the request.
 
     Args:
-        ground: What it starts from.
+        origin: What it starts from.
         phase: What it is for.
         mounts: What else of the host is shown, read-only.
         limits: What it may use.
         run: What it writes on the host.
         network: What it may reach.
-        labels: What it and its volume are found by.
 
     Raises:
         SandboxError: A mount would cover the work tree, or the run folder has a name that no overlay can have.
     """
-    root, toolchain, uid = ground.root, ground.toolchain, ground.uid
-    is_public = isinstance(network, PublicNetwork)
-    names = list(root.online if is_public else root.offline)
-    if isinstance(network, NamedHosts):
-        write_hosts(run.hosts, network)
-        names.append(Mount(run.hosts, "/etc/hosts"))
-    shown = [*_host_mounts(ground, mounts), *names, Mount(run.control, CONTROL_FOLDER)]
+    toolchain = origin.toolchain
+    shown = [*_host_mounts(origin, mounts), *_names(origin, run, network), Mount(run.control, CONTROL_FOLDER)]
     for mount in shown:
-        check_beside(mount, ground.workdir)
+        check_beside(mount, origin.workdir)
         check_readable(mount.source)
-    memory = limits.memory_mb << 20
     return {
-        "Image": root.image,
+        "Image": origin.root.image,
         "Hostname": "sandbox",
-        "User": f"{uid}:{uid}",
-        "WorkingDir": ground.workdir,
+        "User": f"{origin.uid}:{origin.uid}",
+        "WorkingDir": origin.workdir,
         "Entrypoint": [toolchain.interpreter, "-I", "-S", FIRST_PROGRAM],
         "Cmd": [f"{CONTROL_FOLDER}/{SOCKET}", "0", "0", str(limits.disk_mb << 20), f"{CONTROL_FOLDER}/{FILTER}"],
         "Env": [f"LD_LIBRARY_PATH={toolchain.library_path}"] if toolchain.library_path is not None else [],
         "Healthcheck": {"Test": ["NONE"]},
-        "Labels": dict(labels),
         "HostConfig": {
-            "NetworkMode": BRIDGE if is_public else LOOPBACK_ONLY,
+            **ISOLATION,
+            **_bounds(limits),
+            "NetworkMode": BRIDGE if isinstance(network, PublicNetwork) else LOOPBACK_ONLY,
             "Sysctls": ANY_PORT if isinstance(network, NamedHosts) else {},
-            "ReadonlyRootfs": True,
-            "CapDrop": ["ALL"],
-            "SecurityOpt": ["no-new-privileges:true"],
-            "IpcMode": "none",
-            "CgroupnsMode": "private",
-            "Memory": memory,
-            "MemorySwap": memory,
-            "PidsLimit": limits.processes,
-            "MaskedPaths": HIDDEN,
-            "ReadonlyPaths": READ_ONLY,
-            "LogConfig": LOG,
-            "Tmpfs": _scratch(ground, limits),
+            "Tmpfs": _scratch(origin, limits),
             "Mounts": [
                 *map(_bind, _with_what_is_below(shown)),
                 _bind(Mount(run.report, REPORT_FOLDER), read_only=False),
-                _work_tree(ground, phase, run, labels),
+                _work_tree(origin, phase, run),
             ],
         },
     }
 
 
-def surroundings(ground: Ground, mounts: Iterable[Mount]) -> Surroundings:
+def _bounds(limits: Limits) -> dict[str, Any]:
+    """What it may use, as far as control groups and the kernel hold it."""
+    memory = limits.memory_mb << 20
+    return {
+        "Memory": memory,
+        "MemorySwap": memory,
+        "PidsLimit": limits.processes,
+    }
+
+
+def _names(origin: Origin, run: RunFolder, network: Network) -> list[Mount]:
+    """The files that say which hosts there are."""
+    if isinstance(network, PublicNetwork):
+        return list(origin.root.online)
+    names = list(origin.root.offline)
+    if isinstance(network, NamedHosts):
+        write_hosts(run.hosts, network)
+        names.append(Mount(run.hosts, "/etc/hosts"))
+    return names
+
+
+def surroundings(origin: Origin, mounts: Iterable[Mount]) -> Surroundings:
     """What the check of the seal takes as given."""
-    targets = [mount.target for mount in _host_mounts(ground, mounts)]
-    return Surroundings(host_folders=(*KERNEL_FOLDERS, *(HOST_FOLDERS if ground.root.is_host else ()), *targets))
+    targets = [mount.target for mount in _host_mounts(origin, mounts)]
+    return Surroundings(host_folders=(*KERNEL_FOLDERS, *(HOST_FOLDERS if origin.root.is_host else ()), *targets))
 
 
-def _host_mounts(ground: Ground, mounts: Iterable[Mount]) -> list[Mount]:
+def _host_mounts(origin: Origin, mounts: Iterable[Mount]) -> list[Mount]:
     """What of the host is shown."""
     return [
-        *ground.root.mounts,
-        *ground.toolchain.mounts,
-        Mount(compiled(INSIDE, ground.state), FIRST_PROGRAM),
+        *origin.root.mounts,
+        *origin.toolchain.mounts,
+        Mount(compiled(INSIDE, origin.state), FIRST_PROGRAM),
         *mounts,
     ]
 
 
-def _scratch(ground: Ground, limits: Limits) -> dict[str, str]:
+def _scratch(origin: Origin, limits: Limits) -> dict[str, str]:
     """Bounded temporary file systems, also where the image would have had a volume of any size."""
-    volumes = (target.rstrip("/") for target in ground.root.volumes)
-    places = {target: "0755" for target in volumes if not f"{ground.workdir}/".startswith(f"{target}/")}
-    options = f"rw,exec,nosuid,nodev,size={limits.scratch_mb << 20},uid={ground.uid},gid={ground.uid}"
+    volumes = (target.rstrip("/") for target in origin.root.volumes)
+    places = {target: "0755" for target in volumes if not f"{origin.workdir}/".startswith(f"{target}/")}
+    options = f"rw,exec,nosuid,nodev,size={limits.scratch_mb << 20},uid={origin.uid},gid={origin.uid}"
     return {target: f"{options},mode={mode}" for target, mode in {**places, **dict(SCRATCH)}.items()}
 
 
@@ -143,9 +151,9 @@ def _bind(mount: Mount, *, read_only: bool = True) -> dict[str, Any]:
     }
 
 
-def _work_tree(ground: Ground, phase: Phase, run: RunFolder, labels: Mapping[str, str]) -> dict[str, Any]:
+def _work_tree(origin: Origin, phase: Phase, run: RunFolder) -> dict[str, Any]:
     """An overlay as a volume: the daemon mounts it when the container starts and unmounts it when it has ended."""
-    lower = [folder for folder in (ground.image.git_of_work_tree(phase), ground.pristine) if folder is not None]
+    lower = [folder for folder in (origin.prepared.git_of_work_tree(phase), origin.pristine) if folder is not None]
     for path in (*lower, run.upper, run.work):
         if re.search(r"[,:\\\"]", str(path)):
             raise SandboxError(
@@ -154,10 +162,9 @@ def _work_tree(ground: Ground, phase: Phase, run: RunFolder, labels: Mapping[str
     options = f"userxattr,nosuid,nodev,lowerdir={':'.join(map(str, lower))},upperdir={run.upper},workdir={run.work}"
     return {
         "Type": "volume",
-        "Target": ground.workdir,
+        "Target": origin.workdir,
         "VolumeOptions": {
             "NoCopy": True,
-            "Labels": dict(labels),
             "DriverConfig": {
                 "Name": "local",
                 "Options": {"type": "overlay", "device": "overlay", "o": options},

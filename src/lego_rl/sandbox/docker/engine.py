@@ -1,18 +1,23 @@
 """The Docker Engine's HTTP interface, as much of it as sandboxes need.
 
-Invariant: every call ends in bounded time, and one that the daemon refuses is a `DaemonError` with the daemon's own
-words. Calls block, so an event loop makes them from a thread.
+Invariant: every call ends in bounded time, whatever the daemon does in the middle of it, and one that it refuses is a
+`DaemonError` with its own words. Nothing is made without labels. Calls block, so an event loop makes them from a thread
+(`in_thread`).
 
 Source: the Engine API reference (docs.docker.com/reference/api/engine), version 1.41 and later. Paths carry no version:
 a daemon takes such a path for its own newest.
 """
 
+import asyncio
+import functools
 import http.client
 import json
 import os
 import shutil
 import socket
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +27,17 @@ from urllib.parse import quote, urlencode
 from lego_rl.errors import SandboxError
 
 CALL_SECONDS = 60.0
-"""How long the daemon may be silent within a call; starting a container is the slowest that is not a build."""
-BUILD_SECONDS = 600.0
+"""How long a call may take in all; starting a container is the slowest of them."""
+ARCHIVE_SECONDS = 600.0
+"""The same, of taking the work tree out of an image."""
+BUILD_SECONDS = 3600.0
+"""The same, of building an image. A trial waits no longer than its task says; the image is there for the next one."""
 START = "scripts/dockerd.sh start"
 INSTALL = "apt-get install docker.io, then scripts/dockerd.sh start"
 LOG = "read the log of the daemon; scripts/dockerd.sh keeps it beside its socket"
+
+CALLS = ThreadPoolExecutor(32, "docker")
+"""Threads that wait for a daemon: while one does not answer, nothing else of a run waits for a free thread."""
 
 type Json = Mapping[str, Any]
 """An object of the interface, as the reference describes it."""
@@ -69,24 +80,25 @@ class Engine:
                 return None
             raise
 
-    def import_image(self, root: bytes, name: str) -> None:
+    def import_image(self, root: bytes, name: str, labels: Mapping[str, str]) -> None:
         """Make an image called `name` of a tar of a root file system."""
         repository, _, tag = name.rpartition(":")
-        query = {"fromSrc": "-", "repo": repository, "tag": tag}
+        said = "\n".join(f"LABEL {key}={json.dumps(value)}" for key, value in labels.items())
+        query = {"fromSrc": "-", "repo": repository, "tag": tag, "changes": said}
         list(self._progress("/images/create", query, root, CALL_SECONDS))
 
-    def build(self, context: IO[bytes], name: str) -> None:
+    def build(self, context: IO[bytes], name: str, labels: Mapping[str, str]) -> None:
         """Build an image called `name` of a tar of its context, with the base images that the daemon has.
 
         Raises:
             DaemonError: A step failed; the message is the end of what it printed.
         """
-        query = {"t": name, "rm": "1", "forcerm": "1", "pull": "0"}
+        query = {"t": name, "rm": "1", "forcerm": "1", "pull": "0", "labels": json.dumps(labels)}
         list(self._progress("/build", query, context, BUILD_SECONDS))
 
-    def create(self, name: str, config: Json) -> None:
-        """Create a container called `name`."""
-        self._object("POST", "/containers/create", {"name": name}, config)
+    def create(self, name: str, config: Json, labels: Mapping[str, str]) -> None:
+        """Create a container called `name`; it has the labels, and so has every volume that is made for it."""
+        self._object("POST", "/containers/create", {"name": name}, _labelled(config, labels))
 
     def start(self, name: str) -> None:
         """Start a container."""
@@ -144,7 +156,8 @@ class Engine:
         Raises:
             OSError: The stream breaks off.
         """
-        with self._open("GET", f"/containers/{name}/archive", {"path": path}) as response:
+        query = {"path": path}
+        with self._open("GET", f"/containers/{name}/archive", query, seconds=ARCHIVE_SECONDS) as response:
             yield response
 
     def _object(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Json | None = None) -> Json:
@@ -183,9 +196,9 @@ class Engine:
         body: bytes | IO[bytes] | None = None,
         *,
         kind: str = "application/json",
-        seconds: float = CALL_SECONDS,
+        seconds: float | None = None,
     ) -> Iterator[http.client.HTTPResponse]:
-        connection = _Connection(self.socket, seconds)
+        connection = _Connection(self.socket, CALL_SECONDS if seconds is None else seconds)
         url = f"{path}?{urlencode(query)}" if query else path
         with closing(connection):
             with self._answering():
@@ -217,18 +230,66 @@ class Engine:
         return DaemonError(f"the Docker daemon at {self.socket} gave no answer: {error or type(error).__name__}", LOG)
 
 
+async def in_thread[**P, T](call: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+    """Make calls in a thread; a cancelled caller goes on only when they have ended, with all that they do."""
+    bound = functools.partial(call, *arguments, **options)
+    task = asyncio.get_running_loop().run_in_executor(CALLS, bound)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
+
+
 class _Connection(http.client.HTTPConnection):
     """HTTP over a Unix socket."""
 
     def __init__(self, path: Path, seconds: float) -> None:
-        super().__init__("docker", timeout=seconds)
+        super().__init__("docker")
         self._path = path
+        self._seconds = seconds
 
     @override
     def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
+        self.sock = _Bounded(self._seconds)
         self.sock.connect(str(self._path))
+
+
+class _Bounded(socket.socket):
+    """A Unix socket on which all waits together take no longer than some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(socket.AF_UNIX)
+        self._end = time.monotonic() + seconds
+        self.settimeout(seconds)
+
+    def _left(self) -> None:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        self.settimeout(left)
+
+    @override
+    def recv_into(self, *arguments: Any) -> int:
+        self._left()
+        return super().recv_into(*arguments)
+
+    @override
+    def sendall(self, *arguments: Any) -> None:
+        self._left()
+        super().sendall(*arguments)
+
+
+def _labelled(config: Json, labels: Mapping[str, str]) -> Json:
+    """The body of a request for a container, with labels for all that is made for it."""
+    host = config["HostConfig"]
+    mounts = [
+        {**mount, "VolumeOptions": {**mount.get("VolumeOptions", {}), "Labels": dict(labels)}}
+        if mount["Type"] == "volume"
+        else mount
+        for mount in host.get("Mounts", ())
+    ]
+    return {**config, "Labels": dict(labels), "HostConfig": {**host, "Mounts": mounts}}
 
 
 def _filters(labels: Mapping[str, str]) -> str:

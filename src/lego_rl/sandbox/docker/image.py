@@ -11,21 +11,27 @@ import fcntl
 import re
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lego_rl.errors import SandboxError
+from lego_rl.sandbox.docker.box import DockerSandbox
 from lego_rl.sandbox.docker.engine import Engine
-from lego_rl.sandbox.docker.ground import Ground
+from lego_rl.sandbox.docker.labels import IMAGE
+from lego_rl.sandbox.docker.origin import Origin
 from lego_rl.sandbox.docker.root import Root, host_root, image_root
 from lego_rl.sandbox.docker.tree import tree_of
 from lego_rl.sandbox.dockerfile import NeedsBuildError, Recipe
 from lego_rl.sandbox.image import fingerprint, image_of, recipe_of
+from lego_rl.sandbox.limits import DEFAULT_LIMITS, Limits
+from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.sandbox import Phase, check_phase
 from lego_rl.sandbox.state import State, owner_uid
 from lego_rl.sandbox.toolchain import prepare_toolchain
 from lego_rl.tasks.history import History
+from lego_rl.tasks.network import NO_NETWORK, Network
 
 HOST, TASK = "host", "task"
 """Values of ``sandbox.docker.image``: the host's own programs, and what a Dockerfile's ``FROM`` names."""
@@ -33,59 +39,78 @@ BUILT = "lego-rl/task"
 FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE | re.MULTILINE)
 
 
-def prepare(
-    engine: Engine,
-    environment: Path,
-    state: State,
-    *,
-    base: str,
-    workdir: str,
-    docker_image: str | None,
-    history: History,
-) -> Ground:
-    """Make a task's image.
+@dataclass(frozen=True)
+class DockerImage(Origin):
+    """See `TaskImage`.
 
-    Args:
-        engine: The daemon.
-        environment: The task's folder with a Dockerfile, a ``repo/`` folder, or both.
-        state: Where work trees are kept.
-        base: Root of tasks whose Dockerfile needs no build: `HOST`, `TASK`, or the name of an image.
-        workdir: The work directory where neither a Dockerfile nor an image names one.
-        docker_image: The image that the task names instead of a Dockerfile.
-        history: How much of its git history the task shows, and when.
-
-    Raises:
-        TaskError: There is nothing to make a work tree of.
-        SandboxError: The image cannot be made here.
+    Attributes:
+        services: Where hosts are that tasks name, if not where their names lead (`SandboxSettings.services`).
     """
-    maker = _Maker(engine, environment, state, workdir, history, owner_uid())
-    if docker_image is not None:
-        return maker.named(docker_image)
-    try:
-        return maker.unbuilt(base)
-    except NeedsBuildError:
-        return maker.built()
+
+    services: Mapping[str, str] = field(default_factory=dict)
+
+    def check_network(self, network: Network) -> None:
+        """See `TaskImage.check_network`: there is no network that a container cannot be given."""
+
+    async def start(
+        self,
+        phase: Phase,
+        *,
+        mounts: Sequence[Mount] = (),
+        limits: Limits = DEFAULT_LIMITS,
+        network: Network = NO_NETWORK,
+    ) -> DockerSandbox:
+        """See `TaskImage.start`."""
+        check_phase(phase, network)
+        return await DockerSandbox.start(self, phase, network, mounts=mounts, limits=limits, services=self.services)
 
 
 @dataclass(frozen=True)
-class _Maker:
-    """The three ways to an image."""
+class ImageMaker:
+    """The three ways to a task's image.
+
+    Attributes:
+        engine: The daemon.
+        state: Where work trees are kept.
+        services: See `DockerImage`.
+        environment: The task's folder with a Dockerfile, a ``repo/`` folder, or both.
+        workdir: The work directory where neither a Dockerfile nor an image names one.
+        history: How much of its git history the task shows, and when.
+    """
 
     engine: Engine
-    environment: Path
     state: State
+    services: Mapping[str, str]
+    environment: Path
     workdir: str
     history: History
-    uid: int
 
-    def named(self, name: str) -> Ground:
+    def made(self, docker_image: str | None, base: str) -> DockerImage:
+        """Make the image, the way that the task asks for.
+
+        Args:
+            docker_image: The image that the task names instead of a Dockerfile.
+            base: Root of tasks whose Dockerfile needs no build: `HOST`, `TASK`, or the name of an image.
+
+        Raises:
+            TaskError: There is nothing to make a work tree of.
+            SandboxError: The image cannot be made here.
+        """
+        if docker_image is not None:
+            return self.named(docker_image)
+        try:
+            return self.unbuilt(base)
+        except NeedsBuildError:
+            return self.built()
+
+    def named(self, name: str) -> DockerImage:
         """What a task names; the repository, where there is one beside it, lies over what the image has."""
-        root = image_root(self.engine, name, self.state, self.uid)
+        root = image_root(self.engine, name, self.state, owner_uid())
         workdir = root.workdir or self.workdir
         copies = [("repo", workdir)] if (self.environment / "repo").is_dir() else []
         return self._image(root, Recipe(workdir, copies=copies))
 
-    def unbuilt(self, base: str) -> Ground:
+    def unbuilt(self, base: str) -> DockerImage:
         """What a Dockerfile that needs no build, or none at all, puts over a root."""
         name = base
         if base == TASK:
@@ -95,13 +120,13 @@ class _Maker:
                     f"{self.environment} does not plainly name what it starts from", "write FROM NAME"
                 )
         if base == HOST:
-            root = host_root(self.engine, self.state, self.uid)
+            root = host_root(self.engine, self.state, owner_uid())
         else:
-            root = image_root(self.engine, name, self.state, self.uid)
+            root = image_root(self.engine, name, self.state, owner_uid())
         workdir = root.workdir or self.workdir
         return self._image(root, recipe_of(self.environment, workdir, start=root.workdir or "/"))
 
-    def built(self) -> Ground:
+    def built(self) -> DockerImage:
         """What the daemon makes of a Dockerfile; built once for each state of the folder.
 
         Raises:
@@ -124,24 +149,25 @@ class _Maker:
                     with tarfile.open(fileobj=context, mode="w") as tar:
                         tar.add(self.environment, arcname=".")
                     context.seek(0)
-                    self.engine.build(context, name)
-        root = image_root(self.engine, name, self.state, self.uid)
+                    self.engine.build(context, name, {IMAGE: "task"})
+        root = image_root(self.engine, name, self.state, owner_uid())
         return self._image(root, Recipe(root.workdir or self.workdir))
 
-    def _image(self, root: Root, recipe: Recipe) -> Ground:
+    def _image(self, root: Root, recipe: Recipe) -> DockerImage:
         if recipe.workdir == "/":
             raise SandboxError(
                 f"the work directory of {self.environment.parent.name} is /", "name a folder with WORKDIR"
             )
         below = tree_of(self.engine, root, recipe.workdir, self.state)
         image = image_of(self.environment, recipe, self.state, self.history, base=below, rootfs=None)
-        return Ground(
+        return DockerImage(
+            prepared=replace(image, env={**root.env, **recipe.env}),
             engine=self.engine,
             root=root,
-            image=replace(image, env={**root.env, **recipe.env}),
             toolchain=prepare_toolchain(self.state, below_folder_root=not root.is_host),
             state=self.state,
-            uid=self.uid,
+            uid=owner_uid(),
+            services=self.services,
         )
 
 

@@ -1,24 +1,60 @@
-"""By what the containers and volumes of Lego-RL are found again, and whose they are.
+"""How everything that Lego-RL makes in a daemon is named and labelled, and how it is found again.
 
-Invariant: what is removed belonged to a sandbox of the same state folder whose owner is dead for certain; a container
-of anybody else, of another state folder or of an owner that lives or cannot be told from here, is never touched.
+Invariant: what is removed was made by Lego-RL for the same state folder, and its owner is dead for certain; a container
+of anybody else, of another state folder or of an owner that lives or cannot be told from here, is never touched. A
+container has the labels of its image as well, so labels alone prove nothing: its name has to fit them.
 """
 
 import logging
+import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from lego_rl.owner import is_dead, own_stamp
-from lego_rl.sandbox.docker.engine import DaemonError, Engine
+from lego_rl.sandbox.docker.engine import DaemonError, Engine, Json
 from lego_rl.sandbox.state import RunFolder, State
 
 STATE, OWNER, SANDBOX = "lego-rl.state", "lego-rl.owner", "lego-rl.sandbox"
+IMAGE = "lego-rl.image"
+"""Of images, which belong to nobody: what they were made for. No container is ever removed for it."""
 
 _log = logging.getLogger(__name__)
 
 
-def labels_of(state: State, run: RunFolder) -> dict[str, str]:
-    """The labels of a sandbox of this process."""
-    return {STATE: str(state.root.resolve()), OWNER: own_stamp(), SANDBOX: run.path.name}
+@dataclass(frozen=True)
+class Mark:
+    """Whose something in a daemon is.
+
+    Attributes:
+        state: The folder of the sandbox's files.
+        sandbox: Its name there, or a name of the same kind for what belongs to no sandbox.
+    """
+
+    state: State
+    sandbox: str
+
+    @classmethod
+    def of_run(cls, state: State, run: RunFolder) -> "Mark":
+        """Of what belongs to a sandbox."""
+        return cls(state, run.path.name)
+
+    @classmethod
+    def of_this_process(cls, state: State) -> "Mark":
+        """Of what belongs to no sandbox."""
+        return cls(state, f"{own_stamp()}-{uuid.uuid4().hex[:8]}")
+
+    def name(self, part: str = "") -> str:
+        """What a container is called.
+
+        Args:
+            part: What it is for, where it is not the sandbox itself.
+        """
+        return "-".join(filter(None, ("lego-rl", self.sandbox, part)))
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of a container and its volumes."""
+        return {STATE: str(self.state.root.resolve()), OWNER: own_stamp(), SANDBOX: self.sandbox}
 
 
 def reap(engine: Engine, state: State) -> list[str]:
@@ -33,8 +69,8 @@ def reap(engine: Engine, state: State) -> list[str]:
     mine = {STATE: str(state.root.resolve())}
     removed = []
     for found in engine.containers(mine):
-        if _is_stale(found["Labels"]) and _done(engine.remove, found["Id"]):
-            removed.append(found["Labels"].get(SANDBOX, found["Id"]))
+        if _is_stale(found["Labels"]) and _is_named(found, state) and _done(engine.remove, found["Id"]):
+            removed.append(found["Labels"][SANDBOX])
     for found in engine.volumes(mine):
         if _is_stale(found["Labels"]):
             _done(engine.remove_volume, found["Name"])
@@ -43,6 +79,12 @@ def reap(engine: Engine, state: State) -> list[str]:
 
 def _is_stale(labels: Mapping[str, str]) -> bool:
     return is_dead(labels.get(OWNER, ""))
+
+
+def _is_named(container: Json, state: State) -> bool:
+    """Whether a container has a name of ours, which no image can give it."""
+    own = Mark(state, container["Labels"].get(SANDBOX, "?")).name()
+    return any(name.removeprefix("/").startswith(own) for name in container["Names"])
 
 
 def _done(remove: Callable[[str], None], name: str) -> bool:

@@ -9,7 +9,7 @@ import asyncio
 import os
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -18,7 +18,8 @@ from lego_rl.sandbox import seccomp
 from lego_rl.sandbox.cgroups import Cgroups
 from lego_rl.sandbox.channel import Channel
 from lego_rl.sandbox.docker.config import FILTER, SOCKET
-from lego_rl.sandbox.docker.engine import Engine, Json
+from lego_rl.sandbox.docker.engine import Engine, Json, in_thread
+from lego_rl.sandbox.docker.labels import Mark
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.state import RunFolder
 
@@ -44,14 +45,15 @@ class Running:
     pidfd: int
 
 
-async def launch(engine: Engine, name: str, body: Json, limits: Limits, run: RunFolder) -> Running:
-    """Create and start the container called `name`, and wait until its first process is ready.
+async def launch(engine: Engine, mark: Mark, body: Json, limits: Limits, run: RunFolder) -> Running:
+    """Create and start a sandbox's container, and wait until its first process is ready.
 
     Raises:
         SandboxError: Some part of the isolation could not be established.
     """
+    name = mark.name()
     with _listening(run) as server:
-        await in_thread(engine.create, name, body)
+        await in_thread(engine.create, name, body, mark.labels)
         await in_thread(engine.start, name)
         first = int((await in_thread(engine.container, name))["State"]["Pid"])
         pidfd = _opened(first)
@@ -81,16 +83,6 @@ def _opened(first: int) -> int | None:
     with suppress(ProcessLookupError):
         return os.pidfd_open(first) if first else None
     return None
-
-
-async def in_thread[**P, T](call: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-    """Make a blocking call in a thread; a cancelled caller goes on only when the call has ended, with all it does."""
-    task = asyncio.ensure_future(asyncio.to_thread(call, *arguments, **options))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
 
 
 @contextmanager

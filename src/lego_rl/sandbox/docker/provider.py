@@ -1,70 +1,23 @@
 """Docker as a way to isolate: for tasks that come as images."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lego_rl.sandbox.docker.box import DockerSandbox
 from lego_rl.sandbox.docker.engine import Engine
-from lego_rl.sandbox.docker.ground import Ground
-from lego_rl.sandbox.docker.image import HOST, prepare
+from lego_rl.sandbox.docker.image import HOST, DockerImage, ImageMaker
 from lego_rl.sandbox.docker.labels import reap
 from lego_rl.sandbox.docker.preflight import check_daemon
 from lego_rl.sandbox.docker.root import host_root
 from lego_rl.sandbox.docker.sweep import sweep
-from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.image import Image
-from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitReport, Limits
-from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.limits import LimitReport
 from lego_rl.sandbox.probe import WORKDIR, probe
-from lego_rl.sandbox.sandbox import Phase, check_phase
 from lego_rl.sandbox.state import State, owner_uid
 from lego_rl.sandbox.toolchain import prepare_toolchain
-from lego_rl.tasks.history import History
-from lego_rl.tasks.network import NO_NETWORK, Network
-
-
-@dataclass(frozen=True)
-class DockerImage:
-    """See `TaskImage`.
-
-    Attributes:
-        ground: What its containers start from.
-        services: Where hosts are that tasks name, if not where their names lead (`SandboxSettings.services`).
-    """
-
-    ground: Ground
-    services: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def pristine(self) -> Path:
-        """See `Tree`."""
-        return self.ground.pristine
-
-    @property
-    def workdir(self) -> str:
-        """See `Tree`."""
-        return self.ground.workdir
-
-    @property
-    def history(self) -> HistorySeal:
-        """See `Tree`."""
-        return self.ground.history
-
-    async def start(
-        self,
-        phase: Phase,
-        *,
-        mounts: Sequence[Mount] = (),
-        limits: Limits = DEFAULT_LIMITS,
-        network: Network = NO_NETWORK,
-    ) -> DockerSandbox:
-        """See `TaskImage.start`."""
-        check_phase(phase, network)
-        return await DockerSandbox.start(
-            self.ground, phase, network, mounts=mounts, limits=limits, services=self.services
-        )
+from lego_rl.tasks.history import DEFAULT_HISTORY, History
+from lego_rl.tasks.network import Network
 
 
 @dataclass(frozen=True)
@@ -91,21 +44,11 @@ class DockerProvider:
         """See `Provider.check_network`: there is no network that a container cannot be given."""
 
     def prepare(
-        self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History | None = None
+        self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History = DEFAULT_HISTORY
     ) -> DockerImage:
         """See `Provider.prepare`."""
-        return DockerImage(
-            prepare(
-                self.engine,
-                environment,
-                self.state,
-                base=self.base,
-                workdir=workdir,
-                docker_image=docker_image,
-                history=history or History(),
-            ),
-            self.services,
-        )
+        maker = ImageMaker(self.engine, self.state, self.services, environment, workdir, history)
+        return maker.made(docker_image, self.base)
 
     async def probe(self) -> LimitReport:
         """See `Provider.probe`."""
@@ -122,7 +65,11 @@ class DockerProvider:
 
     def _around(self, tree: Path) -> DockerImage:
         uid = owner_uid()
-        root = host_root(self.engine, self.state, uid)
         return DockerImage(
-            Ground(self.engine, root, Image(None, tree, WORKDIR), prepare_toolchain(self.state), self.state, uid)
+            prepared=Image(None, tree, WORKDIR),
+            engine=self.engine,
+            root=host_root(self.engine, self.state, uid),
+            toolchain=prepare_toolchain(self.state),
+            state=self.state,
+            uid=uid,
         )

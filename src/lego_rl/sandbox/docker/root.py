@@ -13,6 +13,7 @@ from pathlib import Path
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.docker.engine import Engine, Json
+from lego_rl.sandbox.docker.labels import IMAGE
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.system import PROGRAM_FOLDERS, generated_etc
@@ -59,7 +60,7 @@ def host_root(engine: Engine, state: State, uid: int) -> Root:
     name = f"{HOST_IMAGE}:{hashlib.sha256(content).hexdigest()[:12]}"
     found = engine.image(name)
     if found is None:
-        engine.import_image(content, name)
+        engine.import_image(content, name, {IMAGE: "host"})
         found = engine.image(name)
     if found is None:
         raise SandboxError(f"Docker did not keep the image {name}", "look at the daemon's log")

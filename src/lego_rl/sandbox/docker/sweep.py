@@ -9,7 +9,7 @@ The daemon mounts a work tree's overlay, so the kernel's own folder beside it be
 import os
 
 from lego_rl.sandbox.docker.engine import Engine
-from lego_rl.sandbox.docker.labels import labels_of
+from lego_rl.sandbox.docker.labels import Mark
 from lego_rl.sandbox.docker.root import host_root
 from lego_rl.sandbox.state import RunFolder, State, owner_uid
 
@@ -26,7 +26,8 @@ def sweep(engine: Engine, state: State, run: RunFolder) -> None:
     if os.geteuid() == 0 or not scratch.is_dir() or scratch.stat().st_uid == os.geteuid():
         return
     root = host_root(engine, state, owner_uid())
-    name = f"lego-rl-{run.path.name}-sweep"
+    mark = Mark.of_run(state, run)
+    name = mark.name("sweep")
     binds = [
         {"Type": "bind", "Source": str(each.source), "Target": each.target, "ReadOnly": True} for each in root.mounts
     ]
@@ -36,7 +37,6 @@ def sweep(engine: Engine, state: State, run: RunFolder) -> None:
             "Image": root.image,
             "User": "0:0",
             "Entrypoint": ["rm", "-rf", "--", f"{PLACE}/work"],
-            "Labels": labels_of(state, run),
             "HostConfig": {
                 "NetworkMode": "none",
                 "ReadonlyRootfs": True,
@@ -46,6 +46,7 @@ def sweep(engine: Engine, state: State, run: RunFolder) -> None:
                 "Mounts": [*binds, {"Type": "bind", "Source": str(run.work), "Target": PLACE}],
             },
         },
+        mark.labels,
     )
     try:
         engine.start(name)

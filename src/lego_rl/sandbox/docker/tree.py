@@ -7,12 +7,12 @@ holds, and it is bounded in size.
 import http.client
 import shutil
 import tarfile
-import uuid
 from pathlib import Path
 from typing import IO
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.docker.engine import DaemonError, Engine
+from lego_rl.sandbox.docker.labels import Mark
 from lego_rl.sandbox.docker.root import Root
 from lego_rl.sandbox.image_trees import check_size, place_of
 from lego_rl.sandbox.records import is_plain
@@ -30,14 +30,15 @@ def tree_of(engine: Engine, root: Root, workdir: str, state: State) -> Path | No
     folder = place_of(state, root.image, workdir)
     if not folder.is_dir():
         with state.making(folder) as made:
-            _take_out(engine, root.image, workdir, made)
+            _take_out(engine, root.image, workdir, made, Mark.of_this_process(state))
     return folder
 
 
-def _take_out(engine: Engine, image: str, workdir: str, target: Path) -> None:
-    name = f"lego-rl-{uuid.uuid4().hex[:16]}"
+def _take_out(engine: Engine, image: str, workdir: str, target: Path, mark: Mark) -> None:
+    name = mark.name("tree")
     # It is never started; the command only has to be one.
-    engine.create(name, {"Image": image, "Entrypoint": ["none"], "HostConfig": {"NetworkMode": "none"}})
+    config = {"Image": image, "Entrypoint": ["none"], "HostConfig": {"NetworkMode": "none"}}
+    engine.create(name, config, mark.labels)
     try:
         with engine.archive(name, workdir) as stream:
             unpack(stream, target)

@@ -13,12 +13,12 @@ from lego_rl.sandbox import image_trees
 from lego_rl.sandbox.docker import config
 from lego_rl.sandbox.docker.config import container
 from lego_rl.sandbox.docker.engine import Engine
-from lego_rl.sandbox.docker.ground import Ground
 from lego_rl.sandbox.docker.image import bases
+from lego_rl.sandbox.docker.origin import Origin
 from lego_rl.sandbox.docker.root import Root
 from lego_rl.sandbox.docker.tree import unpack
 from lego_rl.sandbox.image import Image
-from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.limits import DEFAULT_LIMITS, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
@@ -32,22 +32,22 @@ def toolchain(tmp_path_factory: pytest.TempPathFactory) -> Toolchain:
 
 
 @pytest.fixture
-def ground(tmp_path: Path, toolchain: Toolchain) -> Ground:
+def origin(tmp_path: Path, toolchain: Toolchain) -> Origin:
     tmp_path.chmod(0o755)
     state = State(tmp_path / "state")
     root = Root("sha256:1", (), volumes=("/data/", "/app", "/tmp"))
     engine = Engine(tmp_path / "d.sock")
-    return Ground(engine, root, Image(None, tmp_path, "/app/work"), toolchain, state, 1234)
+    return Origin(Image(None, tmp_path, "/app/work"), engine, root, toolchain, state, 1234)
 
 
-def asked(ground: Ground, *mounts: Mount, limits: Limits | None = None) -> dict[str, Any]:
-    run = ground.state.new_run()
-    body = container(ground, Phase.AGENT, mounts, limits or Limits(), run, network=NO_NETWORK, labels={"a": "b"})
+def asked(origin: Origin, *mounts: Mount, limits: Limits = DEFAULT_LIMITS) -> dict[str, Any]:
+    run = origin.state.new_run()
+    body = container(origin, Phase.AGENT, mounts, limits, run, NO_NETWORK)
     return {**body, **body["HostConfig"]}
 
 
-def test_nothing_of_the_isolation_is_left_out(ground: Ground) -> None:
-    body = asked(ground, limits=Limits(memory_mb=100, processes=50, scratch_mb=3, disk_mb=7))
+def test_nothing_of_the_isolation_is_left_out(origin: Origin) -> None:
+    body = asked(origin, limits=Limits(memory_mb=100, processes=50, scratch_mb=3, disk_mb=7))
     assert body["User"] == "1234:1234"
     assert (body["NetworkMode"], body["ReadonlyRootfs"], body["CapDrop"]) == ("none", True, ["ALL"])
     assert body["SecurityOpt"] == ["no-new-privileges:true"]
@@ -61,36 +61,35 @@ def test_nothing_of_the_isolation_is_left_out(ground: Ground) -> None:
     assert writable == ["/run/report", "/app/work"]
 
 
-def test_the_work_tree_is_an_overlay_that_goes_with_the_container(ground: Ground) -> None:
-    volume = asked(ground)["Mounts"][-1]
+def test_the_work_tree_is_an_overlay_that_goes_with_the_container(origin: Origin) -> None:
+    volume = asked(origin)["Mounts"][-1]
     assert "Source" not in volume  # a volume without a name is removed with its container
-    assert volume["VolumeOptions"]["Labels"] == {"a": "b"}
     options = volume["VolumeOptions"]["DriverConfig"]["Options"]
     assert options["type"] == "overlay"
-    assert {"userxattr", "nosuid", "nodev", f"lowerdir={ground.pristine}"} < set(options["o"].split(","))
+    assert {"userxattr", "nosuid", "nodev", f"lowerdir={origin.pristine}"} < set(options["o"].split(","))
 
 
 @pytest.mark.parametrize("name", ["a,b", "a:b", 'a"b', "a\\b"])
-def test_a_layer_that_would_be_read_as_something_else(ground: Ground, name: str) -> None:
+def test_a_layer_that_would_be_read_as_something_else(origin: Origin, name: str) -> None:
     with pytest.raises(SandboxError, match="cannot be a layer"):
-        asked(replace(ground, image=replace(ground.image, pristine=ground.pristine / name)))
+        asked(replace(origin, prepared=replace(origin.prepared, pristine=origin.pristine / name)))
 
 
-def test_a_mount_over_the_work_tree(ground: Ground, tmp_path: Path) -> None:
+def test_a_mount_over_the_work_tree(origin: Origin, tmp_path: Path) -> None:
     for target in ("/app", "/app/work"):
         with pytest.raises(SandboxError, match="would cover the work tree"):
-            asked(ground, Mount(tmp_path, target))
+            asked(origin, Mount(tmp_path, target))
 
 
 def test_what_is_mounted_below_a_source_is_read_only_too(
-    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    origin: Origin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "in side").mkdir()
     table = tmp_path / "mountinfo"
     below = str(tmp_path / "in side").replace(" ", "\\040")
     table.write_text(f"1 0 0:1 / {below} rw - tmpfs tmpfs rw\n2 0 0:2 / /elsewhere rw - tmpfs tmpfs rw\n")
     monkeypatch.setattr(config, "MOUNTS", table)
-    mounts = {each["Target"]: each for each in asked(ground, Mount(tmp_path, "/opt/x"))["Mounts"]}
+    mounts = {each["Target"]: each for each in asked(origin, Mount(tmp_path, "/opt/x"))["Mounts"]}
     assert mounts["/opt/x"]["BindOptions"]["NonRecursive"]
     assert mounts["/opt/x/in side"]["Source"] == str(tmp_path / "in side")
     assert mounts["/opt/x/in side"]["ReadOnly"]

@@ -132,7 +132,7 @@ def test_a_build_fails_by_what_it_says(answering: Answering) -> None:
     )
     engine = answering(f"HTTP/1.1 200 OK\r\nContent-Length: {len(lines)}\r\n\r\n".encode() + lines)
     with pytest.raises(DaemonError, match=r"returned 127 \(x: not found\)"):
-        engine.import_image(b"", "x:1")
+        engine.import_image(b"", "x:1", {})
 
 
 def test_which_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
