@@ -49,9 +49,6 @@ class DockerImage(Origin):
 
     services: Mapping[str, str] = field(default_factory=dict)
 
-    def check_network(self, network: Network) -> None:
-        """See `TaskImage.check_network`: there is no network that a container cannot be given."""
-
     async def start(
         self,
         phase: Phase,
