@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -139,11 +139,20 @@ class Runner:
     def temporary(self) -> Path:
         return self.folder / "temporary"
 
-    def runtime(self) -> Runtime:
-        """Of every trial."""
+    def runtime(self, meanwhile: Callable[[], object] = lambda: None) -> Runtime:
+        """Of every trial.
+
+        Args:
+            meanwhile: Happens before each answer of the engine.
+        """
         directory = RunDirectory.make(self.folder / "run")
         script = Reply((self.template.end_of_turn,))
-        engine = ScriptedEngine(lambda prompt, sampling: script)
+
+        def answer(_: object, __: object) -> Reply:
+            meanwhile()
+            return script
+
+        engine = ScriptedEngine(answer)
         return Runtime(
             gateway=Gateway(engine, self.template, tool_call_parser("qwen3_coder"), spool=directory.scratch),
             harness=StandIn(),
