@@ -1,0 +1,36 @@
+"""Of the processes that see a dead owner's folder only those die in whose sandbox it is.
+
+Everything happens in a mount namespace of its own: what is wrongly killed there is part of this test.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from lego_rl.sandbox.state import RunFolder, State
+
+ENDED = """
+import subprocess, sys, time
+from lego_rl.sandbox.lingering import end_users
+name, bind, report, place = sys.argv[1:]
+inside = subprocess.Popen(["unshare", "-m", "sh", "-c", f"mount --bind {report} {place} && echo in && exec sleep 60"],
+                          stdout=subprocess.PIPE)
+inside.stdout.readline()
+# What a daemon mounts for a container lies in the namespace that it shares with everybody.
+subprocess.run(["mount", "-t", "overlay", "overlay", "-o", bind, place], check=True)
+beside = subprocess.Popen(["sleep", "60"])
+end_users([name])
+print(inside.wait(10), beside.poll())
+beside.kill()
+"""
+
+
+def test_a_daemons_mount_of_a_work_tree_ends_nobody(tmp_path: Path) -> None:
+    run: RunFolder = State(tmp_path / "state").new_run()
+    lower, place = tmp_path / "lower", tmp_path / "place"
+    lower.mkdir()
+    place.mkdir()
+    options = f"userxattr,lowerdir={lower},upperdir={run.upper},workdir={run.work}"
+    argv = [sys.executable, "-c", ENDED, run.path.name, options, str(run.report), str(place)]
+    done = subprocess.run(["unshare", "-Urm", *argv], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "-9 None"), done.stderr
