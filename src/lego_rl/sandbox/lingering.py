@@ -2,7 +2,8 @@
 
 Invariant: only a process in whose mount namespace a folder of a dead owner itself is bound somewhere is killed: what is
 in a sandbox. The overlay of a container's work tree proves nothing. A daemon mounts it where everybody on the machine
-sees it, and leaves it there if it dies.
+sees it, and leaves it there if it dies. And whatever is mounted, nothing is killed that shares the mounts of whoever
+reaps or of the machine's first process.
 
 Source: proc(5), ``/proc/PID/mountinfo``: its fourth field is the folder that is bound, its last ones an overlay's.
 """
@@ -36,9 +37,19 @@ def end_users(folders: Iterable[str]) -> None:
 
 def _users(names: frozenset[bytes]) -> list[int]:
     found = []
+    shared = {_mounts_of("self"), _mounts_of("1")}
     for path in Path("/proc").glob("[0-9]*/mountinfo"):
         with suppress(OSError):  # it ends meanwhile, or is another user's
+            if (path.parent / "ns" / "mnt").stat().st_ino in shared:
+                continue
             bound = (line.split()[3] for line in path.read_bytes().splitlines())
             if any(not names.isdisjoint(folder.split(b"/")) for folder in bound):
                 found.append(int(path.parent.name))
     return found
+
+
+def _mounts_of(process: str) -> int | None:
+    """Which mount namespace a process is in; ``None`` for one of another user."""
+    with suppress(PermissionError):
+        return Path("/proc", process, "ns", "mnt").stat().st_ino
+    return None
