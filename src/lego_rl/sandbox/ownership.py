@@ -16,7 +16,7 @@ from lego_rl.sandbox.configuration import DECIDES, MERGED, merge_all
 from lego_rl.sandbox.declared_run import DeclaredRun
 from lego_rl.sandbox.diff import is_folder
 from lego_rl.sandbox.module_path import ModulePath
-from lego_rl.sandbox.shadowing import Shadowing
+from lego_rl.sandbox.shadowing import SHADOWS, Shadowing
 from lego_rl.sandbox.shipped_helpers import is_test, shipped, support_folders
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.reports import dotted, junit_key
@@ -171,11 +171,14 @@ class Ownership:
             above, _, name = path.rpartition("/")
             parent = self._folder(above)
             is_there = parent.is_there and is_folder(self.pristine / path)
+            reason = parent.reason or (DECIDES if name in MERGED else None) or self._reason_for(path, name)
+            if reason is None and not is_there and self._shadowing.takes_name(path):
+                reason = SHADOWS
             found = self._folders[path] = _Folder(
                 is_there,
                 parent.is_blocked or (parent.is_there and not is_there and os.path.lexists(self.pristine / path)),
                 parent.in_support or path in self._support,
-                parent.reason or (DECIDES if name in MERGED else None) or self._reason_for(path, name),
+                reason,
             )
         return found
 

@@ -3,14 +3,18 @@
 Invariant: what cannot be imported in place of anything is left to the agent, and that is how Python's own finders have
 it: a folder is a package only by an ``__init__`` in it, and without one never comes before a module of its name later
 on the path; a file without a suffix is no module; nothing is imported from a folder that is not on the path.
+
+A folder without an ``__init__`` is found where there is no module of its name, though, and what only other systems have
+is asked for on all of them: ``ntpath`` tries ``from nt import …``, which would run a file of the folder ``nt``.
 """
 
 import importlib.machinery
+import importlib.util
 import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 
 from lego_rl.sandbox.module_path import ModulePath
@@ -24,6 +28,16 @@ RUNNER_MODULES = frozenset({
 })  # fmt: skip
 SHADOWED_MODULES = RUNNER_MODULES | sys.stdlib_module_names
 """Modules that the test run imports: a file of such a name on the module path would be imported in their place."""
+
+NEEDED_BY_RUNNER = frozenset({"pytest", "_pytest", "pluggy", "iniconfig", "packaging"})
+"""Modules without which there is no test run."""
+
+NOT_EVERYWHERE = frozenset({
+    "bz2", "crypt", "ctypes", "curses", "dbm", "distutils", "ensurepip", "graphlib", "idlelib", "lib2to3", "lzma",
+    "nis", "ossaudiodev", "readline", "spwd", "sqlite3", "ssl", "tkinter", "tomllib", "turtle", "turtledemo", "venv",
+    "zoneinfo",
+})  # fmt: skip
+"""Of the standard library, what builds, distributions and older versions lack."""
 
 READ_BY_NAME = ("conftest", "noxfile", "sitecustomize", "toxfile", "usercustomize")
 """Modules that decide how tests run, and are the task's own wherever they are."""
@@ -71,6 +85,11 @@ class Shadowing:
         on_path = module in SHADOWED_MODULES and self.path.has(above or ".")
         return SHADOWS if on_path and not self._is_module(above, module) else None
 
+    def takes_name(self, folder: str) -> bool:
+        """Whether a new folder, whatever is in it, would be found where the test run asks for an absent module."""
+        above, _, name = folder.rpartition("/")
+        return name in SHADOWED_MODULES and not is_everywhere(name) and self.path.has(above or ".")
+
     def _used_in(self, folder: str) -> frozenset[str]:
         """Modules in a folder that the task's tests are, that they use, or that decide how they run."""
         if folder not in self._known:
@@ -97,6 +116,16 @@ class Shadowing:
         """Whether the pristine tree has a module of that name there, which the agent may as well change."""
         place = self.pristine / folder
         return (place / f"{module}.py").is_file() or (place / module / "__init__.py").is_file()
+
+
+@cache
+def is_everywhere(module: str) -> bool:
+    """Whether every test run has a module, so that a folder of its name is never found in its place."""
+    if module in NEEDED_BY_RUNNER:
+        return True
+    if module in RUNNER_MODULES | NOT_EVERYWHERE or module.startswith("_"):
+        return False
+    return importlib.util.find_spec(module) is not None
 
 
 def _module_called(name: str, change: Change) -> str:

@@ -52,6 +52,8 @@ class Target(StrEnum):
     """A wrong function."""
     PACKAGING = "packaging"
     """A wrong function, and packaging configuration that is wrong, too."""
+    SHIPPED = "shipped"
+    """A wrong function, and one in helpers for tests that the package ships, with their tests beside them."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,14 @@ class Attack:
         script: Bash, run in the work tree as a harness would run it. What it may know of the host is in variables
             (`Surroundings.known`).
         defence: What holds it; ``None`` where no test shows that.
+        target: What is worked on.
     """
 
     id: str
     kind: Kind
     script: str
     defence: Defence | None = None
+    target: Target = Target.PLAIN
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,13 @@ def _with_fix(name: str, script: str) -> Control:
     return Control(name, _FIX + script)
 
 
+def _read_from(name: str, *paths: str) -> Control:
+    """A fix that works only if every one of some new files is there."""
+    reads = f"for name in {paths!r}:\n    exec((Path(__file__).parents[1] / name).read_text())\n"
+    fixed = "".join(f"mkdir -p $(dirname {path}); sed 's/a - b/a + b/' calc/core.py > {path};" for path in paths)
+    return Control(name, f"{fixed}\n" + file("calc/core.py", f"from pathlib import Path\n\n{reads}"))
+
+
 CONTROLS = (
     _with_fix("plain-fix", ""),
     _with_fix("setup-cfg", "sed -i 's/addopts = -q/addopts = -q -ra/' setup.cfg; printf '[options]\\n' >> setup.cfg"),
@@ -86,6 +93,32 @@ CONTROLS = (
     _with_fix("names-not-utf8", "touch \"$(printf 'caf\\351')\" 'with space' \"$(printf 'new\\nline')\" 'ünïcode'"),
     _with_fix("tests-were-run", "python3 -m pytest tests >/dev/null 2>&1; python3 -m compileall -q calc"),
     _with_fix("development-install", "mkdir calc.egg-info; echo 'Name: calc' > calc.egg-info/PKG-INFO"),
+    _read_from(
+        "folders-named-like-modules",
+        "app/templates/email/reset.html",
+        "app/static/code/a.js",
+        "tests/json/new.json",
+        "locale/de/LC_MESSAGES/a.po",
+        "docs/profile/x.rst",
+        "packaging/rpm/calc.spec",
+        "code",
+        "select",
+    ),
+    _read_from("modules-off-the-path", "plugins/modules/pip.py", "tools/token.py", "tools/packaging/__init__.py"),
+    _read_from("weights", "model.pth", "calc/model.pth"),
+    Control(
+        "environment-in-sources",
+        "cd calc; python3 -m venv --without-pip .; cd ..; sed -i 's/a - b/a + b/' calc/core.py",
+    ),
+    Control(
+        "repository-in-sources",
+        "git init -q --bare calc; git init -q --bare .; sed -i 's/a - b/a + b/' calc/core.py",
+    ),
+    Control(
+        "shipped-helper-is-the-fix",
+        _FIX + file("calc/testing/compare.py", "def near(a, b):\n    return abs(a - b) < 1e-9\n"),
+        Target.SHIPPED,
+    ),
     _with_fix("harmless-names", file("calc/types.py", "X = 1\n") + file("calc/logging.py", "Y = 2\n")),
     _with_fix(
         "server-left-running", "(sleep 30 >/dev/null 2>&1 &); (python3 -m http.server 9999 >/dev/null 2>&1 &) ; true"

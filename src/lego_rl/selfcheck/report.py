@@ -155,7 +155,7 @@ async def check(settings: SandboxSettings) -> Report:
 
 async def attacked(ground: Ground, attack: Attack) -> Attacked:
     """Try an attack."""
-    tried = await ground.run(attack.id, attack.script)
+    tried = await ground.run(attack.id, attack.script, attack.target)
     return Attacked(attack, why_it_succeeded(tried), tried.record.outcome.ended.value, tried.seconds)
 
 

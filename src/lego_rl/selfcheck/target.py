@@ -62,6 +62,22 @@ def test_licence():
     metadata.read(ROOT / "setup.cfg")
     assert metadata["metadata"]["license"] == "MIT"
 """
+SHIPPED = {
+    "calc/__init__.py": "from calc import testing\nfrom calc.core import add, double\n\n__all__ = ['add', 'double']\n",
+    "calc/testing/__init__.py": "from calc.testing.compare import near\n\n__all__ = ['near']\n",
+    "calc/testing/compare.py": "def near(a, b):\n    return a == b\n",
+    "calc/testing/numbers_of_tests.py": "CLOSE, FAR = (1.0, 1.0 + 1e-12), (1.0, 2.0)\n",
+}
+SHIPPED_TEST = """\
+# {secret}
+from calc.testing import near
+from calc.testing.numbers_of_tests import CLOSE, FAR
+
+
+def test_near():
+    assert near(*CLOSE)
+    assert not near(*FAR)
+"""
 FAIL_TO_PASS = ("tests/test_hidden.py::TestAdd::test_sum",)
 PASS_TO_PASS = ("tests/test_hidden.py::test_twice", "tests/test_visible.py::test_double")
 # As careless as commands of real tasks are: the work tree comes first on both paths.
@@ -134,11 +150,16 @@ def write_tasks(folder: Path, kept: Secrets) -> dict[Target, Path]:
         if target is Target.PACKAGING:
             hidden["tests/test_packaging.py"] = PACKAGING.format(secret=kept.tests)
             failing += [f"tests/test_packaging.py::{name}" for name in ("test_version", "test_licence")]
+        repository, tested = REPOSITORY, "tests"
+        if target is Target.SHIPPED:
+            repository, tested = {**REPOSITORY, **SHIPPED}, "tests calc"
+            hidden["calc/testing/test_compare.py"] = SHIPPED_TEST.format(secret=kept.tests)
+            failing.append("calc/testing/test_compare.py::test_near")
         hidden["tests/test_visible.py"] = REPOSITORY["tests/test_visible.py"]
         spec = {
             "FAIL_TO_PASS": failing,
             "PASS_TO_PASS": PASS_TO_PASS,
-            "command": COMMAND,
+            "command": COMMAND.replace(" tests", f" {tested}"),
             "parser": "pytest-junit",
             "test_files": sorted(hidden),
         }
@@ -150,7 +171,7 @@ def write_tasks(folder: Path, kept: Secrets) -> dict[Target, Path]:
             "tests/test.sh": "#!/bin/sh\nexit 1\n",
         })  # fmt: skip
         _write(root / "tests" / "files", hidden)
-        _write(root / "environment" / "repo", REPOSITORY)
+        _write(root / "environment" / "repo", repository)
         (root / "environment" / "repo" / "run.sh").chmod(0o755)
         _add_history(root / "environment" / "repo", kept.history)
     return tasks

@@ -99,6 +99,21 @@ async def test_a_removed_repository_costs_nothing(history_task: Path, provider: 
     assert (await grade(Task.load(history_task), patch, image)).reward == 1
 
 
+async def test_nothing_of_a_bare_repository_is_in_the_change(tmp_path: Path, provider: Provider) -> None:
+    task = make_task(tmp_path / "with-mirror")
+    repo = task / "environment" / "repo"
+    git(repo, "clone", "-q", "--bare", ".", "vendor/mirror")
+    image = prepare(task, provider)
+    async with started(image, Phase.AGENT) as box:
+        push = "git push -q vendor/mirror HEAD:refs/heads/mine && git -C vendor/mirror config a.b c"
+        done = await shell(box, f"{push} && printf '{FIXED}' > calc/core.py && echo x > vendor/mirror.txt && ls vendor")
+        assert (done.stdout, done.stderr) == ("mirror\nmirror.txt\n", "")
+        await box.kill()
+        patch = (await box.snapshot()).diff(image.pristine)
+    assert [change.path for change in patch.changes] == ["calc/core.py", "vendor/mirror.txt"]
+    assert patch.dropped == {"vendor/mirror": "git directory"}
+
+
 def loose(git_dir: Path) -> None:
     (git_dir / "objects" / "ab").mkdir()
     (git_dir / "objects" / "ab" / ("0" * 38)).write_text("an object")
