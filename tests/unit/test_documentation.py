@@ -34,6 +34,8 @@ from lego_rl.rollout.outcome import Outcome, PhaseSeconds, TrialRecord
 from lego_rl.rollout.settled import SCORED
 from lego_rl.rollout.spec import HarnessChoice, TrialSpec
 from lego_rl.rollout.store import RunDirectory
+from lego_rl.sandbox.codec import patch_to_json, verdict_to_json
+from lego_rl.sandbox.verdict import Change, Patch, Verdict
 
 ROOT = Path(__file__).parents[2]
 DEMO = Path(str(files("lego_rl.policies") / "demo"))
@@ -247,6 +249,19 @@ async def test_the_ways_to_read_a_trial_work(
         there = block.replace("trials/ID", f"trials/{spec.id}").replace("src/lego_rl/policies/demo", str(DEMO))
         exec(compile(there, "docs/capture.md", "exec"), shared)
         assert capsys.readouterr().out, f"nothing is printed by:\n{block}"
+
+
+def test_the_way_to_read_a_grading_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trial = tmp_path / "runs" / "demo" / "trials" / "ID"
+    trial.mkdir(parents=True)
+    (trial / "patch.json").write_text(patch_to_json(Patch((Change("a.py", "file"),), {".git": "git directory"})))
+    (trial / "verdict.json").write_text(verdict_to_json(Verdict(1, {"t.py::t": "passed"})))
+    monkeypatch.chdir(tmp_path)
+    (block,) = python_of((ROOT / "docs" / "sandbox.md").read_text(encoding="utf-8"))
+    exec(compile(block, "docs/sandbox.md", "exec"), {})
+    assert capsys.readouterr().out == "[('a.py', 'file')] {'.git': 'git directory'}\n{'t.py::t': 'passed'}\n"
 
 
 def test_a_start_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:

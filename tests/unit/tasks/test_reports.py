@@ -1,6 +1,9 @@
 """Reports are hostile input: what they say is read, what they hide is missing, and nothing raises."""
 
+import subprocess
+import sys
 import tracemalloc
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -31,6 +34,64 @@ def test_statuses_by_test_id() -> None:
         "tests/test_a.py": "missing",
     }
     assert parse_pytest_junit(REPORT, wanted) == wanted
+
+
+OF_PYTEST = """
+import unittest
+import pytest
+
+@pytest.mark.xfail
+def test_expected(): assert False
+@pytest.mark.xfail
+def test_unexpected(): pass
+@pytest.mark.xfail(strict=True)
+def test_unexpected_strict(): pass
+@pytest.mark.xfail(raises=KeyError)
+def test_other_error(): raise ValueError
+def test_skips(): pytest.skip("no")
+def test_gives_up(): pytest.xfail("no")
+def test_fails(): assert False
+@pytest.fixture
+def broken(): raise ValueError
+def test_setup(broken): pass
+@pytest.fixture
+def breaks(): yield; raise ValueError
+def test_teardown(breaks): pass
+class TestIt(unittest.TestCase):
+    @unittest.expectedFailure
+    def test_expected(self): assert False
+    @unittest.expectedFailure
+    def test_unexpected(self): pass
+"""
+STATUS = {
+    "test_expected": "skipped", "test_unexpected": "passed", "test_unexpected_strict": "failed",
+    "test_other_error": "failed", "test_skips": "skipped", "test_gives_up": "skipped", "test_fails": "failed",
+    "test_setup": "error", "test_teardown": "error", "TestIt::test_expected": "skipped",
+    "TestIt::test_unexpected": "failed", "test_not_there": "missing",
+}  # fmt: skip
+
+
+def test_what_pytest_itself_says(tmp_path: Path) -> None:
+    (tmp_path / "test_all.py").write_text(OF_PYTEST)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-c",
+        "/dev/null",
+        "--rootdir=.",
+        "--junitxml=report.xml",
+        "test_all.py",
+    ]
+    subprocess.run(command, cwd=tmp_path, check=False, capture_output=True)
+    wanted = {f"test_all.py::{name}": status for name, status in STATUS.items()}
+    assert parse_pytest_junit((tmp_path / "report.xml").read_bytes(), wanted) == wanted
+
+
+def test_of_several_entries_for_a_test_that_was_repeated_the_worst_counts() -> None:
+    entries = '<testcase classname="a" name="t"><failure/></testcase><testcase classname="a" name="t"/>'
+    assert parse_pytest_junit(f"<s>{entries}</s>".encode(), ["a.py::t"]) == {"a.py::t": "failed"}
 
 
 @pytest.mark.parametrize(
