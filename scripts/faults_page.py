@@ -4,11 +4,13 @@ Invariant: everything in columns of the first table is the code's own. A row wit
 an error, and a unit test writes the page.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lego_rl.rollout.batch_check import MAX_UNATTRIBUTED
 from lego_rl.rollout.faults import FAULT_TABLE, MOST_TRIES, Ended
+from scripts.fault_evidence import evidence_section
 from scripts.outcomes import explained
 
 
@@ -154,8 +156,8 @@ def faults_page() -> Iterator[str]:
         counts = " | ".join("yes" if each else "no" for each in (row.trained, row.in_group, row.in_denominator))
         head = f"`{row.ended}` | {row.fault} | {row.rewarded} | {counts}"
         yield f"| {head} | {row.retries} | {row.meaning} |"
-    yield f"\n{_WHO}"
-    yield f"{_RETRIES}"
+    yield from evidence_section()
+    yield _RETRIES
     yield "## Examples, and what to look at\n"
     yield "| ended | for example | what to look at |"
     yield "| --- | --- | --- |"
@@ -164,60 +166,21 @@ def faults_page() -> Iterator[str]:
     yield ""
 
 
-_INTRODUCTION = """Every trial ends in one row of one table (`rollout/faults.py`). The loss, the group statistics, every
-denominator and the retries read it, and nothing else decides any of them.
+_INTRODUCTION = """A trial is one attempt at one task. However it ends, it ends in one row of this table
+(`rollout/faults.py`). The loss, the group statistics, every denominator and the retries read the row, and nothing else
+decides any of them.
 
-- **reward**: `verdict`: what the task's tests say, 0 without a verdict; `zero`: 0; `nothing`: none.
-- **trained**: whether the tokens may be trained on. A trial that has none is never a training row, whatever its row.
+- **fault**: who brought the end about. `none`: nobody, it is an ordinary one. `policy`: the model, by what it said, or
+  what its commands or its change of the code did. `infrastructure`: the machine, the engine or the task. `unknown`: an
+  error that nobody foresaw.
+- **reward**: where it comes from. `verdict`: the task's tests, and 0 where they say nothing. `zero`: it is 0.
+  `nothing`: there is none, and the trial is *masked*: it counts nowhere.
+- **trained**: whether the tokens that were sampled may be in the loss. A trial that has none is never a training row.
 - **group**: whether the reward is part of its group's mean and standard deviation. A group of 1, 1, 0 and an
   infrastructure fault has the mean 2/3, over three.
-- **denominator**: whether the trial counts in a solve rate: of a step, of an evaluation, of the report.
-- **retries**: further tries, at most.
-"""
-
-_HEAD = ("looks alike", "the policy's", "the infrastructure's, by this evidence")
-_TWINS = (
-    (
-        "everything in the sandbox is dead",
-        "`harness_killed`: the agent killed it",
-        "`sandbox_killed`: bubblewrap or the sandbox's first process was ended by a signal, which nothing inside can"
-        " send, or the container was removed, and the kernel has killed nothing for memory; `runtime_lost`: the daemon"
-        " does not answer either",
-    ),
-    ("no disk", "`out_of_disk`: its quota", "`host_disk_full`: the disk is still full when the trial is gone"),
-    ("no memory", "`out_of_memory`: its limit", "`host_out_of_memory`: there is still none when the trial is gone"),
-    (
-        "nobody answers the harness",
-        "the budget, or how the harness ended",
-        "`gateway_lost`: the listening socket is lost, of which no process of the sandbox has a descriptor",
-    ),
-    (
-        "no answer of the model",
-        "`wall_clock_budget` and others: it sampled for long",
-        "`engine_silent`: when the session is over, the engine takes no step for anybody for a minute. Calls of other"
-        " sessions make it slow but not silent: each step does something for one of them, and a change of weights"
-        " is no silence; `engine_failed`: it says so",
-    ),
-    ("no model call", "–", "`harness_silent`: the policy was never asked, so it has decided nothing"),
-    (
-        "no verdict",
-        "`verifier_timeout`, `verifier_crashed`, `no_verdict`: the tested code",
-        "`grading_start`: there was no sandbox yet that the change was in",
-    ),
-    ("the patch cannot be kept", "`patch_too_large`", "`host_disk_full`"),
-)
-_PAIRS = "\n".join(f"| {' | '.join(pair)} |" for pair in (_HEAD, ("---",) * 3, *_TWINS))
-
-_WHO = f"""## Who is at fault
-
-A policy must not be able to choose a fault instead of a 0. Once it has been asked for the first time, an infrastructure
-fault needs evidence from the host that nothing in the sandbox can produce; where it cannot be told, it is the policy's.
-
-{_PAIRS}
-
-That other trials ended so at the same moment is no evidence: the same policy plays all of them, and their clocks agree.
-Programs that guard the memory of the machine (systemd-oomd, earlyoom) kill as an administrator does: keep the sandboxes
-out of their reach, or a trial that provokes them is masked.
+- **denominator**: whether the trial is one of those that a solve rate is a share of: that of a step, of an evaluation,
+  of the report.
+- **retries**: how often a trial that ended so is run again from its start, at most; 0 means that the end is final.
 """
 
 _RETRIES = f"""## Tries
@@ -227,6 +190,7 @@ and `rollout.retries`; all trials of a step or an evaluation together get as man
 at least), and one trial has {MOST_TRIES} tries that faults took, however often its run is resumed. After that its last
 record stands: masked.
 
-More than {MAX_UNATTRIBUTED:.0%} of a step or an evaluation in rows whose fault is `unknown` stop the run, and so does
-an infrastructure that took all of it. When the cause is mended, `--resume` gives those trials all their tries again.
+More than {MAX_UNATTRIBUTED:.0%} of a step or an evaluation in rows whose fault is `unknown` stop the run (of fewer than
+{math.ceil(1 / MAX_UNATTRIBUTED)} trials a single one does), and so does an infrastructure that took all of it. When the
+cause is mended, `--resume` gives those trials all their tries again.
 """
