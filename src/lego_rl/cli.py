@@ -98,14 +98,14 @@ def report(run: RunDir) -> None:
 
 @app.command()
 def inspect(
-    trial: Annotated[Path, typer.Argument(help="A trial's folder, RUN/trials/ID.")],
+    trial: Annotated[Path, typer.Argument(help="A trial's folder, RUN/trials/ID; of a run, its list of trials.")],
     policy: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="Spell tokens with the tokenizer of this policy (or builtin:NAME)."),
     ] = None,
     context: Annotated[int, typer.Option(min=2, help="Characters shown of a stretch of context.")] = 160,
 ) -> None:
-    """Print a trial's calls and training sequences: what the policy said, and what of it is trained."""
+    """Print a trial's calls and training sequences, with what of it is trained; or, of a run, its trials."""
     from lego_rl.commands import inspect as command
 
     command.run(trial, policy, context)

@@ -12,6 +12,7 @@ from rich.text import Text
 from tokenizers import Tokenizer
 
 from lego_rl.commands.graded import graded
+from lego_rl.commands.inspect_run import list_trials
 from lego_rl.commands.policies import policy_directory
 from lego_rl.commands.screen import Screen
 from lego_rl.config.load import read
@@ -42,10 +43,10 @@ class Stretch:
 
 
 def run(trial: Path, policy: str | None, context: int) -> None:
-    """Print a trial.
+    """Print a trial, or the list of a run's.
 
     Args:
-        trial: Its folder, ``RUN/trials/ID``; of a trial that is not finished, where it will be.
+        trial: Its folder, ``RUN/trials/ID``; of a trial that is not finished, where it will be. ``RUN`` is the list.
         policy: Whose tokenizer spells the tokens, a directory or ``builtin:NAME``; the one that the run's recipe names
             if not given.
         context: Characters shown of a stretch of context; what the policy sampled is shown whole.
@@ -55,6 +56,9 @@ def run(trial: Path, policy: str | None, context: int) -> None:
         ConfigError: There is no such policy, it has no tokenizer, or not the one that the tokens are of.
     """
     trial = trial.resolve()
+    if (directory := RunDirectory(trial)).trials.is_dir():
+        list_trials(directory)
+        return
     recipe = _recipe_of(trial)
     if not (trial / OUTCOME_FILE).is_file():
         _show_unfinished(trial, recipe)

@@ -17,7 +17,7 @@ from lego_rl.commands.screen import Screen
 from lego_rl.evaluate.heldout import Score, score
 from lego_rl.plain_text import plain_line
 from lego_rl.rollout.outcome import Outcome
-from lego_rl.rollout.runner import Progress, TrialEnded, TrialRetried
+from lego_rl.rollout.runner import BatchStarted, Progress, TrialEnded, TrialRetried
 
 _QUIET_SECONDS = 15.0
 
@@ -64,6 +64,8 @@ class ConsoleProgress:
 
     def trial(self, event: Progress) -> None:
         """Show how far the batch at work is."""
+        if isinstance(event, BatchStarted):
+            self._say(_begins(event))
         if isinstance(event, TrialRetried):
             self._say(f"retrying {event.spec.id} in {event.pause_sec:g} s: {event.outcome.detail}", style="yellow")
         if not isinstance(event, TrialEnded):
@@ -81,6 +83,10 @@ class ConsoleProgress:
         elif time.monotonic() - self._printed > _QUIET_SECONDS:
             self._printed = time.monotonic()
             self._say(line)
+
+    def resumed(self, steps: int) -> None:
+        """Print that a run is gone on with, and how many steps are finished."""
+        self._say(f"resumed · {steps} of {self._steps} steps are finished")
 
     def training(self, step: int) -> None:
         """Show that trials are done and the update is being computed."""
@@ -115,6 +121,14 @@ class ConsoleProgress:
             self._console.print(Text(plain_line(line), style=style), soft_wrap=True)
         except OSError:  # the file that it goes to is full: no reason to end a run
             self._console.quiet = True
+
+
+def _begins(batch: BatchStarted) -> str:
+    line = f"{batch.label} · {batch.total} trials"
+    if batch.loaded == batch.total:
+        return f"{line} · all of them have ended before"
+    at_once = f"{min(batch.concurrency, batch.total - batch.loaded)} at a time"
+    return f"{line} · {at_once}" + (f" · {batch.loaded} have ended before" if batch.loaded else "")
 
 
 def _figure(figures: Mapping[str, float | int | str | None], name: str, form: str) -> str:

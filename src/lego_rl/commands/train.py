@@ -90,6 +90,7 @@ def execute(recipe: Recipe, *, rewards: Rewards = as_graded, inject: EngineWrapp
     """
     tasks = load_tasks(recipe)
     directory = RunDirectory.make(recipe.run.dir)
+    begun = directory.recipe.exists()
     with (
         ConsoleProgress(recipe.run.steps) as progress,
         loop_parts(recipe, directory, progress, rewards=rewards, inject=inject) as parts,
@@ -102,6 +103,8 @@ def execute(recipe: Recipe, *, rewards: Rewards = as_graded, inject: EngineWrapp
         if not directory.recipe.exists():
             write_text(directory.recipe, dump(recipe))
         check_begun(recipe, directory.recipe)
+        if begun:
+            progress.resumed(parts.trainer.version)
         if parts.trainer.version:
             show_before(directory, list(tasks.evaluated), progress)
         loop = Loop(parts, tasks, batch_shape(recipe), recipe.run.steps, recipe.evaluate, recipe.run.seed)

@@ -106,7 +106,8 @@ def render(run: RunFiles, summary: Summary) -> str:
     harness = f"{summary.harness} {summary.harness_version}".strip()
     return environment.get_template("report.html.jinja").render(
         title=f"Run {plain(run.directory.path.resolve().name)}",
-        subtitle=f"{harness} · seed {summary.seed} · {summary.steps} steps · {len(run.trials)} trials",
+        subtitle=f"{harness} · seed {summary.seed} · {summary.steps} steps · {len(run.trials)} trials"
+        + (f" · unfinished: {summary.missing}" if summary.missing else ""),
         figures=_figures(summary),
         charts=charts(run.rows, summary, run.pearson_gate),
         families=_families(summary),

@@ -50,6 +50,8 @@ class Summary:
         families_risen: Families that were trained on and whose rate rose, over the tasks that were tried on both sides.
         families_trained: Families that were trained on.
         steps: Finished training steps: those whose checkpoint was written.
+        steps_planned: Steps of the recipe; ``None`` where it does not say.
+        trials_left: Trials of the evaluation after training that have not ended, as far as the one before it tells.
         pearson_min: Smallest correlation of the engine's and the trainer's log-probs; ``None`` before a first step.
         mean_abs_max: Largest mean difference of the two, in nats.
         delivered_fraction_min: Smallest share of sampled tokens that could be trained on.
@@ -69,6 +71,8 @@ class Summary:
     families_risen: int
     families_trained: int
     steps: int
+    steps_planned: int | None
+    trials_left: int
     pearson_min: float | None
     mean_abs_max: float | None
     delivered_fraction_min: float | None
@@ -77,6 +81,13 @@ class Summary:
     harness: str
     harness_version: str
     seed: int
+
+    @property
+    def missing(self) -> str:
+        """What is missing of the run, for people; empty where it is finished."""
+        if self.steps_planned is not None and self.steps < self.steps_planned:
+            return f"{self.steps} of {self.steps_planned} steps are done"
+        return f"trials left of the evaluation after training: {self.trials_left}" if self.trials_left else ""
 
     def to_json(self) -> str:
         """All fields, by name."""
@@ -108,6 +119,8 @@ def summarise(run: RunFiles) -> Summary:
         families_risen=sum((family.rise or 0) > 0 for family in compared.values()),
         families_trained=sum(family.trained for family in families.values()),
         steps=len(run.rows),
+        steps_planned=run.recipe.get("run", {}).get("steps"),
+        trials_left=max(0, sum(1 if each.spec.label == BEFORE else -1 for each in evaluated)),
         pearson_min=min(_values(run.rows, "fidelity/pearson_logprobs"), default=None),
         mean_abs_max=max(_values(run.rows, "fidelity/mean_abs"), default=None),
         delivered_fraction_min=min(_values(run.rows, "rollout/delivered_fraction"), default=None),

@@ -25,7 +25,7 @@ def before_after(summary: Summary) -> Table:
 
 def closing_line(summary: Summary) -> str:
     """The rise with its interval, and what kept it honest, in one line."""
-    parts: list[str] = []
+    parts: list[str] = [f"unfinished: {summary.missing}"] if summary.missing else []
     if summary.rise is not None:
         low, high = summary.rise.interval.low, summary.rise.interval.high
         parts.append(f"rise {summary.rise.mean:+.3f} (95 % interval over tasks {low:+.3f} to {high:+.3f})")

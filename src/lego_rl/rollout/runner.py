@@ -59,6 +59,23 @@ class Trials(Protocol):
 
 
 @dataclass(frozen=True)
+class BatchStarted:
+    """A batch is begun, or gone on with.
+
+    Attributes:
+        label: What its trials are part of; empty for a batch of none.
+        total: Trials of the batch.
+        loaded: Of these, trials that an earlier process brought to an end.
+        concurrency: Most trials at a time.
+    """
+
+    label: str
+    total: int
+    loaded: int
+    concurrency: int
+
+
+@dataclass(frozen=True)
 class TrialStarted:
     """A trial is being run, for the `tries`-th time."""
 
@@ -93,7 +110,7 @@ class TrialEnded:
     loaded: bool = False
 
 
-type Progress = TrialStarted | TrialRetried | TrialEnded
+type Progress = BatchStarted | TrialStarted | TrialRetried | TrialEnded
 """What a batch tells whoever watches it."""
 
 
@@ -138,7 +155,7 @@ async def run_trials(
     # The journal is locked, so no other process is at work in this folder. What was left may be very many files.
     await in_thread(runtime.store.discard_unfinished)
     await in_thread(runtime.prepare)
-    batch = _Batch(specs, runtime, journal, retries, retry_pause_sec, progress)
+    batch = _Batch(specs, runtime, journal, concurrency, retries, retry_pause_sec, progress)
     workers = [asyncio.create_task(batch.work()) for _ in range(min(concurrency, len(specs)))]
     try:
         await asyncio.gather(*workers)
@@ -184,6 +201,7 @@ class _Batch:
         specs: Sequence[TrialSpec],
         runtime: Trials,
         journal: Journal,
+        concurrency: int,
         retries: int,
         retry_pause_sec: float,
         progress: Callable[[Progress], None],
@@ -206,9 +224,10 @@ class _Batch:
         self._faulted = faulted_tries(journal.entries)
         settled = settled_trials(journal.entries)
         final = {name for name, each in settled.items() if each.kind == SCORED or self._faulted[name] >= MOST_TRIES}
-        for spec in specs:
-            if spec.id in final:
-                self._keep(runtime.store.load(spec.id), loaded=True)
+        loaded = [spec for spec in specs if spec.id in final]
+        progress(BatchStarted(specs[0].label if specs else "", len(specs), len(loaded), concurrency))
+        for spec in loaded:
+            self._keep(runtime.store.load(spec.id), loaded=True)
         self._waiting = iter([spec for spec in specs if spec.id not in final])
 
     async def work(self) -> None:

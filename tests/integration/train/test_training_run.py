@@ -138,6 +138,23 @@ def run_examples(run: Path) -> None:
     assert "train/step-0000" in done.stdout
 
 
+def scored_of(names: list[str], step: int) -> list[str]:
+    return [name for name in names if name.startswith(f"train.step-{step:04d}")]
+
+
+def check_unfinished(run: Path, step: int) -> None:
+    """What can be seen of a run that was stopped."""
+    output = finish("report", run)
+    assert f"unfinished: {step} of {STEPS} steps are done" in output
+    assert f"unfinished: {step} of {STEPS} steps are done" in (run / "report.html").read_text()
+    listed = finish("inspect", run).splitlines()
+    names = [line.split()[0] for line in listed]
+    ended = [*scored(run, "heldout"), *scored(run, "train")]
+    assert set(ended) <= set(names)
+    assert f"{len(ended)} trials have ended" in listed[-1]
+    finish("inspect", run / "trials" / ended[0])
+
+
 @pytest.mark.parametrize(
     ("by", "step"), [(signal.SIGKILL, 1), (signal.SIGINT, 1), (signal.SIGKILL, 0), (signal.SIGTERM, 0)]
 )
@@ -151,7 +168,12 @@ def test_a_stopped_run_resumes_from_its_last_finished_step(
     if by != signal.SIGKILL:
         assert ended.returncode == 130
         assert f"lego-rl train --resume {run}" in ended.stderr
+    check_unfinished(run, step)
     output = finish("train", "--resume", run)
+    first, *_ = output.splitlines()
+    assert first == f"resumed · {step} of {STEPS} steps are finished"
+    assert f"train/step-{step:04d} · {TRIALS} trials · " in output
+    assert f" · {len(scored_of(before, step))} have ended before" in output
     assert ("step 1/2" in output) == (step == 0)
     assert "step 2/2" in output
     check_complete(run)

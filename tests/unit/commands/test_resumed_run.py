@@ -14,6 +14,7 @@ from lego_rl.gateway.budget import Budget
 from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import Outcome, PhaseSeconds, Reward, TrialRecord
+from lego_rl.rollout.runner import BatchStarted
 from lego_rl.rollout.settled import SCORED
 from lego_rl.rollout.spec import HarnessChoice, TrialSpec
 from lego_rl.rollout.store import RunDirectory
@@ -60,3 +61,18 @@ def test_every_step_shows_the_solve_rates_that_were_measured_before(tmp_path: Pa
     assert before.startswith("heldout/before · heldout · solved 1/3 = 0.333")
     assert "heldout 0.333" in step
     assert "unseen" not in step
+
+
+@pytest.mark.parametrize(
+    ("loaded", "line"),
+    [
+        (0, "heldout/before · 24 trials · 8 at a time"),
+        (20, "heldout/before · 24 trials · 4 at a time · 20 have ended before"),
+        (24, "heldout/before · 24 trials · all of them have ended before"),
+    ],
+)
+def test_a_batch_is_announced_before_its_first_trial_ends(loaded: int, line: str) -> None:
+    console = Screen(width=200, record=True)
+    progress = ConsoleProgress(8, console)
+    progress.trial(BatchStarted("heldout/before", total=24, loaded=loaded, concurrency=8))
+    assert console.export_text().splitlines() == [line]

@@ -14,6 +14,7 @@ from lego_rl.report.files import RunFiles
 from lego_rl.report.summary import Summary, summarise
 from lego_rl.report.table import before_after, closing_line
 from lego_rl.report.write import write_report
+from lego_rl.rollout.outcome import Reward
 
 FAMILIES = {"a-1": "alpha", "a-2": "alpha", "b-1": "beta", "u-1": "unseen_one"}
 BEFORE = {"a-1": [0, 0, 1, 0], "a-2": [0, 0, 0, 0], "b-1": [1, 0, 0, None], "u-1": [0, 1, 0, 0]}
@@ -112,6 +113,32 @@ def test_a_run_that_was_stopped_has_a_report(run: FakeRun) -> None:
     assert report.summary.steps == 1
     assert report.summary.families_risen == 0
     assert "no rise until two tasks" in report.page.read_text()
+    assert report.summary.steps_planned is None, "its recipe does not say"
+    assert report.summary.missing == "trials left of the evaluation after training: 2"
+
+
+@pytest.mark.parametrize(
+    ("steps", "after", "missing"),
+    [
+        (1, [1, 1], "1 of 2 steps are done"),
+        (2, [], "trials left of the evaluation after training: 2"),
+        (2, [1], "trials left of the evaluation after training: 1"),
+        (2, [1, None], ""),
+    ],
+)
+def test_what_is_missing_of_a_run_is_said_wherever_it_is_summed_up(
+    run: FakeRun, steps: int, after: list[Reward | None], missing: str
+) -> None:
+    recipe = run.directory.recipe
+    recipe.write_text(recipe.read_text().replace("seed = 7", "seed = 7\nsteps = 2"))
+    run.evaluate("heldout/before", {"a-1": [0, 1]}, FAMILIES)
+    run.evaluate("heldout/after", {"a-1": after}, FAMILIES)
+    run.metrics([{"rollout/solve_rate": 0.5} for _ in range(steps)])
+    report = write_report(run.path)
+    assert report.summary.missing == missing
+    said = f"unfinished: {missing}"
+    assert (said in closing_line(report.summary)) == (said in report.page.read_text()) == bool(missing)
+    assert ("unfinished" in report.page.read_text()) == bool(missing)
 
 
 def test_an_evaluation_that_was_stopped_compares_only_the_tasks_that_were_tried_twice(run: FakeRun) -> None:

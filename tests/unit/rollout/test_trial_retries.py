@@ -14,6 +14,7 @@ from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.runner import (
     LONGEST_PAUSE_SEC,
+    BatchStarted,
     Progress,
     TrialEnded,
     TrialRetried,
@@ -64,8 +65,8 @@ async def test_a_fault_that_passes_leaves_a_scored_trial_and_its_tries_in_the_jo
         ("trial-started", 2),
         ("trial-scored", 2),
     ]
-    assert [type(event) for event in events] == [TrialStarted, TrialRetried, TrialStarted, TrialEnded]
-    assert isinstance(events[1], TrialRetried) and events[1].outcome.ended is Ended.ENGINE_FAILED
+    assert [type(event) for event in events] == [BatchStarted, TrialStarted, TrialRetried, TrialStarted, TrialEnded]
+    assert isinstance(events[2], TrialRetried) and events[2].outcome.ended is Ended.ENGINE_FAILED
 
 
 async def test_a_trial_that_no_try_could_score_is_run_again_by_a_resumed_batch(run: RunDirectory) -> None:
