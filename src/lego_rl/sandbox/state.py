@@ -26,6 +26,8 @@ SANDBOX_UID = 1_900_000_001
 """What a sandbox is on the host when root starts it: an id in the range that no tool hands out
 (systemd's "Users, Groups, UIDs and GIDs" lists 1879048192 to 2147483647 as unused)."""
 
+NESTED = "state"
+"""In a temporary folder: a state folder of its own, whose sandboxes are the temporary folder's owner's."""
 REMOVE_ATTEMPTS = 200
 REMOVE_PAUSE = 0.005
 LOCAL_FILE_SYSTEMS = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
@@ -133,6 +135,10 @@ class State:
         end_users({path.name for path in stale})
         return [path.name for path in stale if RunFolder(path).remove()]
 
+    def sandboxes(self) -> list["RunFolder"]:
+        """The folders of all sandboxes, whosever they are."""
+        return [RunFolder(path) for path in _folders_in(self.runs) if named_in(path.name) is not None]
+
     def stale(self) -> list["RunFolder"]:
         """The run folders of dead owners."""
         return [RunFolder(path) for path in self._stale() if path.parent == self.runs]
@@ -217,6 +223,9 @@ class RunFolder:
         return True
 
     def _remove(self) -> None:
+        for nested in State(self.path / NESTED).sandboxes():
+            if named_in(nested.path.name) == named_in(self.path.name):
+                nested._remove()
         for scratch in (self.work, self.root_work):
             _remove_kernels_own(scratch / "work")
         if self.cgroups.is_file():

@@ -29,6 +29,7 @@ from lego_rl.sandbox.diff import MAX_FILE_BYTES
 from lego_rl.sandbox.environments import provider_of, state_of
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.settings import SandboxSettings
+from lego_rl.sandbox.state import NESTED
 from lego_rl.selfcheck.attack import Target
 from lego_rl.selfcheck.script_harness import NAME, ScriptHarness
 from lego_rl.selfcheck.surroundings import NEIGHBOUR, WRITABLE, Surroundings, surroundings
@@ -120,7 +121,7 @@ async def prepared(settings: SandboxSettings) -> AsyncIterator[Ground]:
     """
     state = state_of(settings)
     with state.building(state.root, "selfcheck-") as folder:
-        small = {"state": folder / "state", "processes": PROCESSES, "scratch_mb": SCRATCH_MB}
+        small = {"state": folder / NESTED, "processes": PROCESSES, "scratch_mb": SCRATCH_MB}
         own = settings.model_copy(update=small)
         kept = Secrets()
         (folder / "host").mkdir()

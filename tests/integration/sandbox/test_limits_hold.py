@@ -15,6 +15,8 @@ import pytest
 from sandbox_tools import processes_named, python, shell
 
 from lego_rl.errors import SandboxError
+from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
+from lego_rl.sandbox.cgroups import Cgroups
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.sandbox import Phase, Provider, Sandbox, TaskImage
 from lego_rl.sandbox.settings import SandboxSettings
@@ -202,6 +204,24 @@ async def test_a_process_left_behind_does_not_hold_a_command(box: Sandbox) -> No
     assert time.monotonic() - started < 5
     await box.kill()
     assert not processes_named("4444.3")
+
+
+async def test_no_snapshot_is_given_of_what_may_still_be_alive(
+    bubblewrapped: BubblewrapImage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box = await bubblewrapped.start(Phase.AGENT)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(Cgroups, "is_empty", lambda _: False)
+            with pytest.raises(SandboxError, match="still has processes"):
+                await box.kill()
+            for read in (box.snapshot, box.report):
+                with pytest.raises(SandboxError, match="kill it first"):
+                    await read()
+        await box.kill()
+        assert (await box.snapshot()).upper.is_dir()
+    finally:
+        await box.close()
 
 
 async def test_kill_leaves_nothing_and_close_removes_all(image: TaskImage) -> None:

@@ -1,5 +1,6 @@
 """What dead owners left is removed and nothing else; what cannot be removed stops neither its owner nor the others."""
 
+import os
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -10,16 +11,20 @@ import pytest
 
 from lego_rl.owner import own_stamp
 from lego_rl.sandbox import state as module
-from lego_rl.sandbox.state import RunFolder, State, file_system
+from lego_rl.sandbox.state import NESTED, RunFolder, State, file_system
 
 ELSEWHERE = "0123456789ab"
 
 
-def of_dead_owner(path: Path) -> Path:
-    """Rename what this process made so that it names an owner that is gone: no process of this id started then."""
+def dead_stamp() -> str:
+    """Names an owner that is gone: no process of this id started then."""
     pid, started, *rest = own_stamp().split(".")
-    dead = ".".join([pid, str(int(started) + 1), *rest])
-    return path.rename(path.with_name(path.name.replace(own_stamp(), dead)))
+    return ".".join([pid, str(int(started) + 1), *rest])
+
+
+def of_dead_owner(path: Path) -> Path:
+    """Rename what this process made so that it is a dead owner's."""
+    return path.rename(path.with_name(path.name.replace(own_stamp(), dead_stamp())))
 
 
 def of_another_boot(path: Path) -> Path:
@@ -124,3 +129,37 @@ def test_a_list_of_groups_that_was_cut_short_costs_no_process_of_another_group(t
         assert process.poll() is None
         process.kill()
     assert parent.is_dir()
+
+
+def test_control_groups_of_a_state_folder_within_go_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    removed: list[Path] = []
+    monkeypatch.setattr(module, "remove_cgroup", removed.append)
+    state = State(tmp_path / "state")
+    with state.building(state.root, "selfcheck-") as made:
+        dead, living = (State(made / NESTED).new_run() for _ in range(2))
+        dead = RunFolder(of_dead_owner(dead.path))
+        for run in (dead, living):
+            run.cgroups.write_text(f"/sys/fs/cgroup/memory/{run.cgroup_name}")
+        outer = of_dead_owner(made)
+        assert state.reap_stale() == [outer.name]
+    assert removed == [Path("/sys/fs/cgroup/memory", dead.cgroup_name)]
+    assert not outer.exists()
+
+
+def test_a_hostile_tree_of_a_dead_owner_is_removed_whole(tmp_path: Path) -> None:
+    state = State(tmp_path / "state")
+    run = dead_run(state)
+    (run.upper / "file").write_text("linked")
+    for number in range(2_000):
+        (run.upper / f"link{number}").hardlink_to(run.upper / "file")
+    place = os.open(run.upper, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(1_200):
+        os.mkdir("folder", 0o700, dir_fd=place)
+        inner = os.open("folder", os.O_RDONLY | os.O_DIRECTORY, dir_fd=place)
+        os.close(place)
+        place = inner
+    os.close(place)
+    for folder in (run.upper / "folder", run.report, run.upper):
+        folder.chmod(0)
+    assert state.reap_stale() == [run.path.name]
+    assert names(state.runs) == set()
