@@ -1,7 +1,7 @@
 """The hosts that a task's tests may reach, brought into a sandbox that has no route.
 
-Invariant: a relay connects to the hosts and ports that the task names and to nothing else, never to this machine's own
-loopback or to an address of its link (a cloud's metadata service is one), unless the recipe itself says that a service
+Invariant: a relay connects to the hosts and ports that the task names and to nothing else, never to an address of this
+machine, to one of its link or to a cloud's metadata service (`reachable`), unless the recipe itself says that a service
 is there (`sandbox.services`). It ends with its sandbox. An agent phase has none.
 
 Each name stands in the sandbox's ``/etc/hosts`` with an address of its own on the sandbox's loopback. Sockets that
@@ -9,7 +9,6 @@ listen there are bound inside and handed to the host, as the gateway's is, and t
 """
 
 import asyncio
-import ipaddress
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,6 +16,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from lego_rl.sandbox.reachable import may_be_reached
 from lego_rl.tasks.network import NamedHosts
 
 BASE_HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
@@ -119,13 +119,6 @@ class Relay:
                 with suppress(OSError):
                     return await asyncio.open_connection(address, port)
         raise RelayRefusedError(f"{name} has no address that answers and may be reached")
-
-
-def may_be_reached(address: str) -> bool:
-    """Whether a relay connects to an IP address that a name stands for."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    ip = getattr(ip, "ipv4_mapped", None) or ip
-    return not (ip.is_loopback or ip.is_link_local or ip.is_multicast or ip.is_unspecified or ip.is_reserved)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

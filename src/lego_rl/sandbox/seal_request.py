@@ -6,12 +6,11 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from lego_rl.sandbox.git.manifest import HistorySeal
+from lego_rl.sandbox.reachable import METADATA_ADDRESSES
 
 LOOK = Path(__file__).with_name("look")
 PROGRAMS = ("kernel.py", "network.py", "files.py")
 KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
-METADATA_ADDRESSES = (("169.254.169.254", 80), ("fd00:ec2::254", 80), ("100.100.100.200", 80), ("168.63.129.16", 80))
-"""Where clouds hand out a machine's identity: most of them, AWS on IPv6, Alibaba, Azure."""
 NAMES = ("kubernetes.default.svc", "host.docker.internal", "example.com")
 """Of a cluster, of a container engine's host, of the world."""
 
