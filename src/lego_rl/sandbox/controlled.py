@@ -23,7 +23,7 @@ from lego_rl.sandbox.output import BoundedOutput, OutputPipe
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.sandbox import LOOPBACK, Completed, OutputSink, Tree
 from lego_rl.sandbox.seal_request import SealRequest, Surroundings, look_programs
-from lego_rl.sandbox.transfer import operate
+from lego_rl.sandbox.transfer import fetch, fetch_logs, operate, room_to_put
 from lego_rl.tasks.network import NamedHosts, Network
 
 INSIDE = Path(__file__).with_name("inside.py")
@@ -186,18 +186,23 @@ class ControlledSandbox(ABC):
 
     async def put(self, folder: str, tree: Iterable[Record]) -> None:
         """See `Sandbox.put`."""
-        await self._operate(["put", folder], await asyncio.to_thread(records.encode, tree))
+        async with room_to_put():
+            content = await asyncio.to_thread(records.encode, tree)
+            await self._told_if_lost(operate(self._channel, ["put", folder], content))
 
     async def get(self, path: str) -> list[Record]:
         """See `Sandbox.get`."""
-        stream = await self._operate(["get", path])
-        return await asyncio.to_thread(lambda: list(records.decode(stream)))
+        return await self._told_if_lost(fetch(self._channel, path))
+
+    async def logs(self, folder: str) -> list[Record]:
+        """See `Sandbox.logs`."""
+        return await self._told_if_lost(fetch_logs(self._channel, folder))
 
     async def holes(self, wanted: SealRequest) -> list[Hole]:
         """See `Sandbox.holes`."""
         fields = ["seal", *wanted.fields(), *self.surroundings.fields()]
-        told = (await self._operate(fields, look_programs())).decode(errors="replace")
-        return [Hole.of_line(line) for line in told.splitlines()]
+        told = await self._told_if_lost(operate(self._channel, fields, look_programs()))
+        return [Hole.of_line(line) for line in told.decode(errors="replace").splitlines()]
 
     async def listen(self, port: int, address: str = LOOPBACK) -> socket.socket:
         """See `Sandbox.listen`."""
@@ -240,9 +245,10 @@ class ControlledSandbox(ABC):
             self._asked_to_end = True
             self._kill_first()
 
-    async def _operate(self, fields: list[str], content: bytes = b"") -> bytes:
+    async def _told_if_lost[T](self, transfer: Awaitable[T]) -> T:
+        """What a transfer gives; where the sandbox died meanwhile, who took it away, if the host can tell."""
         try:
-            return await operate(self._channel, fields, content)
+            return await transfer
         except SandboxError as error:
             died = isinstance(error.__cause__, SandboxDied)
             if died and (loss := await self._lost()) is not None:

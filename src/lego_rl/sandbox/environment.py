@@ -11,7 +11,7 @@ import asyncio
 import socket
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, override
 
 from harbor.environments.base import BaseEnvironment, ExecResult
@@ -31,7 +31,9 @@ from lego_rl.sandbox.user import USER
 from lego_rl.tasks.task import Task, history_of
 
 DEFAULT_WORKDIR = "/app"
+LOGS = "/logs"
 LOG_FOLDERS = ("agent", "artifacts")
+"""Of `LOGS`, which an agent can fill: it is fetched as far as somebody would read it."""
 HARBOR_PARSES = "trajectory.json"
 TESTS = ("spec.json", "test.sh")
 KNOWN_USERS = (None, "root", 0, "0", USER, 1000, "1000")
@@ -145,7 +147,7 @@ class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no
             Phase.AGENT, mounts=read_only({**shown, **self._read_only}), limits=self.limits
         )
         try:
-            await self._sandbox.put("/logs", [Record(name, "directory", mode=0o755) for name in LOG_FOLDERS])
+            await self._sandbox.put(LOGS, [Record(name, "directory", mode=0o755) for name in LOG_FOLDERS])
             await verify_seal(self._sandbox, task)
         except BaseException:
             await self.stop(delete=True)
@@ -230,7 +232,8 @@ class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no
 
     @override
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
-        records = await self.sandbox.get(source_dir)
+        is_log = PurePosixPath(source_dir).is_relative_to(LOGS)
+        records = await (self.sandbox.logs if is_log else self.sandbox.get)(source_dir)
         # Harbor parses a file of this name on the host, and a malformed one would spare the agent its grading.
         kept = [record for record in records if record.path != HARBOR_PARSES]
         await asyncio.to_thread(write_tree, kept, Path(target_dir))

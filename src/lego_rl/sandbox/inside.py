@@ -216,22 +216,23 @@ def remove(name: str, folder: int) -> None:
 
 
 def get(fields: "list[str]", descriptors: "list[int]") -> None:
-    """``get``: a path; records on standard output. A file is one record with an empty path.
+    """``get``: a path, and how many bytes of the end of each file, all of it without that; records on standard output.
 
-    Links are sent as links, sockets, devices and pipes not at all.
+    A file is one record with an empty path. Links are sent as links, sockets, devices and pipes not at all.
     """
 
     def work() -> None:
+        most = int(fields[1]) if len(fields) > 1 else None
         with os.fdopen(1, "wb") as stream:
             if os.path.isdir(fields[0]):
-                send_folder(fields[0], "", stream)
+                send_folder(fields[0], "", stream, most)
             else:
-                send_file(fields[0], "", stream)
+                send_file(fields[0], "", stream, most)
 
     fork(work, descriptors)
 
 
-def send_folder(path: str, relative: str, stream: "IO[bytes]") -> None:
+def send_folder(path: str, relative: str, stream: "IO[bytes]", most: "int | None") -> None:
     """Records of everything below `path`, named relative to it; what vanishes or may not be read is left out."""
     for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
         name = f"{relative}/{entry.name}" if relative else entry.name
@@ -240,21 +241,25 @@ def send_folder(path: str, relative: str, stream: "IO[bytes]") -> None:
                 send(stream, SYMLINK, 0, name, os.fsencode(os.readlink(entry.path)))
             elif entry.is_dir():
                 send(stream, DIRECTORY, 0o755, name, b"")
-                send_folder(entry.path, name, stream)
+                send_folder(entry.path, name, stream, most)
             elif entry.is_file():
-                send_file(entry.path, name, stream)
+                send_file(entry.path, name, stream, most)
         except (FileNotFoundError, PermissionError):
             continue
 
 
-def send_file(path: str, name: str, stream: "IO[bytes]") -> None:
-    """One record with the content of a regular file as it is now."""
+def send_file(path: str, name: str, stream: "IO[bytes]", most: "int | None") -> None:
+    """One record with the content of a regular file as it is now, or with its end and a line that says so."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as source:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise ValueError(f"{path}: not a regular file")
-        send(stream, FILE, stat.S_IMODE(mode) & 0o777, name, source.read())
+        mark = b""
+        if most is not None and status.st_size > most:
+            mark = b"[... %d bytes left out ...]\n" % (status.st_size - most)
+            source.seek(-most, os.SEEK_END)
+        send(stream, FILE, stat.S_IMODE(status.st_mode) & 0o777, name, mark + source.read(-1 if most is None else most))
 
 
 def send(stream: "IO[bytes]", kind: bytes, mode: int, name: str, content: bytes) -> None:

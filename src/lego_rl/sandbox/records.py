@@ -56,31 +56,70 @@ def encode(records: Iterable[Record]) -> bytes:
     return b"".join(parts)
 
 
-def decode(stream: bytes, most: int = MAX_RECORDS) -> Iterator[Record]:
-    """The records of a stream.
+class RecordReader:
+    """Takes a stream apart as it comes, so that no more than one record of it is there twice.
 
     Args:
-        stream: What came out of a sandbox.
-        most: How many there may be.
+        most: How many records there may be.
 
-    Raises:
-        SandboxError: The stream is cut short, holds what no record is, or too many; a sandbox's processes can bring
-            that about.
+    Attributes:
+        records: Those that have come.
     """
-    position = count = 0
-    while position < len(stream):
-        count += 1
-        if count > most:
-            raise SandboxError(f"a file transfer from the sandbox holds more than {most} paths", FETCH_LESS)
-        if len(stream) - position < HEAD.size:
+
+    def __init__(self, most: int = MAX_RECORDS) -> None:
+        self.records: list[Record] = []
+        self._most = most
+        self._rest = bytearray()
+
+    def feed(self, piece: bytes) -> None:
+        """Take the next bytes of the stream.
+
+        Raises:
+            SandboxError: They are of no record, or of too many; a sandbox's processes can bring that about.
+        """
+        self._rest += piece
+        position = 0
+        with memoryview(self._rest) as rest:
+            while (found := _record_at(rest, position)) is not None:
+                record, position = found
+                if len(self.records) == self._most:
+                    raise SandboxError(
+                        f"a file transfer from the sandbox holds more than {self._most} paths", FETCH_LESS
+                    )
+                self.records.append(record)
+        del self._rest[:position]
+
+    def end(self) -> None:
+        """There is no more.
+
+        Raises:
+            SandboxError: The last record is not whole; a sandbox's processes can bring that about.
+        """
+        if self._rest:
             raise SandboxError("a file transfer from the sandbox was cut short", ALTERED)
-        code, mode, size, length = HEAD.unpack_from(stream, position)
-        position += HEAD.size
-        if code not in _KINDS or len(stream) - position < length + size:
-            raise SandboxError("a file transfer from the sandbox was cut short or altered", ALTERED)
-        path = os.fsdecode(stream[position : position + length])
-        yield Record(path, _KINDS[code], stream[position + length : position + length + size], mode & 0o777)
-        position += length + size
+
+
+def decode(stream: bytes, most: int = MAX_RECORDS) -> list[Record]:
+    """The records of a whole stream; see `RecordReader`."""
+    reader = RecordReader(most)
+    reader.feed(stream)
+    reader.end()
+    return reader.records
+
+
+def _record_at(stream: memoryview, position: int) -> tuple[Record, int] | None:
+    """The record at a position and the position after it; ``None`` where the stream does not hold all of it yet."""
+    if len(stream) - position < HEAD.size:
+        return None
+    code, mode, size, length = HEAD.unpack_from(stream, position)
+    if code not in _KINDS:
+        raise SandboxError("a file transfer from the sandbox was altered", ALTERED)
+    start = position + HEAD.size
+    end = start + length + size
+    if len(stream) < end:
+        return None
+    path = os.fsdecode(bytes(stream[start : start + length]))
+    return Record(path, _KINDS[code], bytes(stream[start + length : end]), mode & 0o777), end
 
 
 def is_plain(path: str) -> bool:

@@ -176,6 +176,16 @@ class Sandbox(Protocol):
         """
         ...
 
+    async def logs(self, folder: str) -> list[Record]:
+        """Read a folder of logs as `get` does, but of each file the end, and of all only a few MiB.
+
+        Raises:
+            TransferError: There is no such folder.
+            SandboxLostError: The sandbox died, and the host can tell that it was nobody inside.
+            SandboxError: The sandbox died.
+        """
+        ...
+
     async def holes(self, wanted: SealRequest) -> list[Hole]:
         """What is wrong with the seal, seen from inside; empty is right.
 

@@ -21,6 +21,7 @@ from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
+from lego_rl.sandbox.transfer import LEFT_OUT, LOG_BYTES, LOG_FILE_BYTES
 
 FIX = "sed -i 's/a - b/a + b/' calc/core.py"
 
@@ -126,6 +127,32 @@ async def test_the_disk_limit_of_the_task_comes_before_that_of_the_run(
     write_files(own, {"task.toml": TASK_TOML + storage})
     trial = await Trial.create(trial_config(own, settings, tmp_path, "true"))
     assert trial.agent_environment.limits == Limits(memory_mb=512, processes=64, disk_mb=disk_mb)
+
+
+MUCH_TO_SAY = """
+cd /logs/agent
+echo first > a.txt
+(head -c 3000000 /dev/zero | tr '\\0' x; echo end) > b.txt
+truncate -s 1G c.txt
+mkdir d && for i in $(seq 3000); do ln b.txt d/$i; done
+echo last > e.txt
+"""
+
+
+async def test_logs_are_kept_as_far_as_somebody_would_read_them(
+    task_dir: Path, settings: SandboxSettings, tmp_path: Path
+) -> None:
+    result = await run_trial(task_dir, settings, tmp_path, f"{MUCH_TO_SAY}\ncd /app; {FIX}")
+    assert result.verifier_result.rewards == {"reward": 1}
+    logs = tmp_path / "trial" / "agent"
+    assert (logs / "a.txt").read_text() == "first\n"
+    mark, end = (logs / "b.txt").read_text().split("\n", 1)
+    assert mark == f"[... {3_000_004 - LOG_FILE_BYTES} bytes left out ...]"
+    assert (len(end), end[-5:]) == (LOG_FILE_BYTES, "xend\n")
+    assert (logs / "c.txt").stat().st_size < LOG_FILE_BYTES + 100
+    assert sum(path.stat().st_size for path in logs.rglob("*") if path.is_file()) <= LOG_BYTES + 1000
+    assert "the last one here, by name, is d/" in (logs / LEFT_OUT).read_text()
+    assert not (logs / "e.txt").exists()
 
 
 ESCAPES = {
