@@ -12,9 +12,12 @@ from kube_tools import LIMITS, settings_for, until
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.environments import provider_of
-from lego_rl.sandbox.kubernetes.evidence import Loss
+from lego_rl.sandbox.kubernetes import api, pod
+from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.kubernetes.image import KubernetesImage
 from lego_rl.sandbox.kubernetes.pod import PodSandbox
+from lego_rl.sandbox.kubernetes.stream import StreamEnd
+from lego_rl.sandbox.limits import LimitHits
 from lego_rl.sandbox.loss import LossCause
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal import verify_seal
@@ -23,7 +26,7 @@ from lego_rl.sandbox.seal import verify_seal
 async def test_a_plug_in_that_ignores_policies_is_found(
     box: PodSandbox, cluster: Cluster, policies: PolicyAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lego_rl.sandbox.kubernetes.pod.SETTLE_SECONDS", 2.0)
+    monkeypatch.setattr("lego_rl.sandbox.kubernetes.way_out.SETTLE_SECONDS", 2.0)
     await verify_seal(box, None)
     policies.enforcing = False
     try:
@@ -40,7 +43,7 @@ async def test_a_plug_in_that_ignores_policies_is_found(
 async def test_a_cluster_that_cannot_reach_this_machine_is_found(
     image: KubernetesImage, cluster: Cluster, policies: PolicyAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lego_rl.sandbox.kubernetes.pod.SETTLE_SECONDS", 2.0)
+    monkeypatch.setattr("lego_rl.sandbox.kubernetes.way_out.SETTLE_SECONDS", 2.0)
     settings = settings_for(cluster, tmp_path, advertise="10.99.99.99").kubernetes
     away = replace(image, settings=settings)
     box = await away.start(Phase.AGENT, limits=LIMITS)
@@ -56,7 +59,6 @@ async def test_an_agent_cannot_make_its_end_look_like_the_clusters(box: PodSandb
     await box.exec(["bash", "-c", "kill -9 -1; kill -9 1; exec 3<&-"])
     assert (await box.exec(["true"])).returncode == 0
     await box.kill()
-    assert (await box.lost()).loss is Loss.NONE
 
 
 async def test_a_pod_that_somebody_deletes_is_the_clusters_loss(image: KubernetesImage, cluster: Cluster) -> None:
@@ -66,25 +68,72 @@ async def test_a_pod_that_somebody_deletes_is_the_clusters_loss(image: Kubernete
         done = await box.exec(["sleep", "60"], timeout_sec=30)
         assert done.died and not done.timed_out
         assert done.loss is not None and done.loss.cause is LossCause.KILLED
-        assert (await box.lost()).loss is Loss.REMOVED
         await box.kill()
+        await until(lambda: box._run.pods.get(box.name) is None)
         with pytest.raises(SandboxError, match="files of pod"):
             await box.snapshot()
     finally:
         await box.close()
 
 
-async def test_a_stream_that_breaks_is_the_clusters_loss(image: KubernetesImage, cluster: Cluster) -> None:
+async def test_a_keepers_program_that_ends_is_nobodys_loss(image: KubernetesImage, cluster: Cluster) -> None:
+    """An agent may have a way to end it, as it had one to use up its memory."""
     box = await image.start(Phase.GRADING, limits=LIMITS)
     try:
         (keeper,) = cluster.docker("ps", "-q", "--filter", f"name=k8s_keeper_{box.name}_").split()
         kill = "for p in /proc/[2-9]*; do grep -q programs/bridge $p/cmdline && kill -9 ${p#/proc/}; done; true"
         cluster.docker("exec", keeper, "sh", "-c", kill)
         done = await box.exec(["sleep", "60"], timeout_sec=30)
-        assert done.died and done.loss is not None and done.loss.cause is LossCause.RUNTIME
-        assert (await box.lost()).loss is Loss.NODE
+        assert done.died and done.loss is None
+        assert box._stream.end is StreamEnd.PROGRAM, box._stream.said
         await box.kill()
         assert (await box.snapshot()).diff(image.pristine).changes == ()
+    finally:
+        await box.close()
+
+
+async def test_a_stream_that_is_cut_while_everything_answers_is_nobodys_loss(image: KubernetesImage) -> None:
+    """As a proxy does that ends connections of some age: an agent could wait for that."""
+    box = await image.start(Phase.GRADING, limits=LIMITS)
+    try:
+        running = asyncio.create_task(box.exec(["sleep", "60"], timeout_sec=50))
+        await asyncio.sleep(0.5)
+        connection = box._stream._socket._response.connection
+        assert connection is not None and connection.transport is not None
+        connection.transport.abort()
+        done = await running
+        assert done.died and done.loss is None and box._stream.end is StreamEnd.CUT
+    finally:
+        await box.close()
+
+
+async def test_an_api_server_that_stops_answering_is_the_clusters_loss(
+    image: KubernetesImage, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "HEARTBEAT_SECONDS", 4.0)
+    monkeypatch.setattr(api, "OPERATION_SECONDS", 6.0)
+    monkeypatch.setattr(api, "DISCARD_SECONDS", 3.0)
+    monkeypatch.setattr(pod, "KILL_SECONDS", 6.0)
+    box = await image.start(Phase.AGENT, limits=LIMITS)
+    loop = asyncio.get_running_loop()
+    try:
+        assert (await box.exec(["true"])).returncode == 0
+        cluster.signal("kube-apiserver", signal.SIGSTOP)
+        try:
+            started = loop.time()
+            done = await box.exec(["sleep", "600"], timeout_sec=120)
+            assert done.died and not done.timed_out
+            assert done.loss is not None and done.loss.cause is LossCause.RUNTIME, box._stream.said
+            with pytest.raises(ClusterError, match="does not answer"):
+                await image.start(Phase.GRADING, limits=LIMITS)
+            with pytest.raises(SandboxError, match="does not say that the work container"):
+                await box.kill()
+            await box.close()
+            assert loop.time() - started < 75
+        finally:
+            cluster.signal("kube-apiserver", signal.SIGCONT)
+        fresh = await image.start(Phase.AGENT, limits=LIMITS)
+        await fresh.close()
     finally:
         await box.close()
 
@@ -93,7 +142,7 @@ async def test_memory_is_the_agents_and_its_work_is_still_taken(image: Kubernete
     hog = await box.exec(["python3", "-c", "open('kept', 'w').close()\nx = b'x' * (400 << 20)"])
     assert hog.returncode == 137
     await box.kill()
-    assert box.limit_hits().memory >= 1 and (await box.lost()).loss is Loss.NONE
+    assert box.limit_hits().memory >= 1
     assert [each.path for each in (await box.snapshot()).diff(image.pristine).changes] == ["kept"]
 
 
@@ -106,24 +155,43 @@ async def test_disk_is_the_agents_and_its_work_is_still_taken(image: KubernetesI
     assert "kept" in [each.path for each in (await box.snapshot()).diff(image.pristine).changes]
 
 
-async def test_a_silent_node_is_the_clusters_loss(image: KubernetesImage, cluster: Cluster) -> None:
+async def test_a_silent_node_is_the_clusters_loss(
+    image: KubernetesImage, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "HEARTBEAT_SECONDS", 4.0)
     box = await image.start(Phase.GRADING, limits=LIMITS)
     try:
         assert (await box.exec(["true"])).returncode == 0
         cluster.signal("kubelet", signal.SIGSTOP)
         try:
-            await until(lambda: box._run.pods.get(box.name) is not None and "False" in _ready(cluster, box.name), 60)
-            assert (await box.lost()).loss is Loss.NODE
+            done = await box.exec(["sleep", "600"], timeout_sec=100)
+            assert done.died and done.loss is not None and done.loss.cause is LossCause.RUNTIME, box._stream.said
+            assert "False" in _ready(cluster, box.name)
         finally:
             cluster.signal("kubelet", signal.SIGCONT)
-        await until(lambda: "True" in _ready(cluster, box.name), 60)
+        await until(lambda: box.name not in str(cluster.objects("pods")) or "True" in _node(cluster), 60)
     finally:
         await box.close()
+    await until(lambda: "True" in _node(cluster), 60)
+
+
+async def test_processes_are_the_agents_and_are_counted(box: PodSandbox) -> None:
+    forks = "import os, time\nfor _ in range(400):\n    if os.fork() == 0:\n        time.sleep(60)"
+    done = await box.exec(["python3", "-c", forks], timeout_sec=20)
+    assert done.returncode == 1 and not done.died
+    await box.kill()
+    assert box.limit_hits() == LimitHits(processes=box.limit_hits().processes)
+    assert box.limit_hits().processes >= 1
 
 
 def _ready(cluster: Cluster, name: str) -> list[str]:
     (pod,) = [each for each in cluster.objects("pods") if each["metadata"]["name"] == name]
     return [each["status"] for each in pod["status"]["conditions"] if each["type"] == "Ready"]
+
+
+def _node(cluster: Cluster) -> list[str]:
+    (node,) = cluster.ask("GET", "/api/v1/nodes")["items"]
+    return [each["status"] for each in node["status"]["conditions"] if each["type"] == "Ready"]
 
 
 async def test_an_image_that_cannot_be_had_names_what_mends_it(

@@ -15,6 +15,7 @@ from lego_rl.commands import check
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.grading import grade
 from lego_rl.sandbox.kubernetes.image import KubernetesImage
+from lego_rl.sandbox.kubernetes.plan import Egress
 from lego_rl.sandbox.kubernetes.pod import PodSandbox
 from lego_rl.sandbox.kubernetes.provider import KubernetesProvider
 from lego_rl.sandbox.mounts import Mount
@@ -177,7 +178,7 @@ async def test_a_grading_sandbox_has_no_way_out(image: KubernetesImage, cluster:
 
 
 async def test_a_grading_sandbox_has_the_network_that_is_asked_for(image: KubernetesImage, cluster: Cluster) -> None:
-    box = await PodSandbox.start(image, Phase.GRADING, network="open", limits=LIMITS)
+    box = await PodSandbox.start(image, Phase.GRADING, egress=Egress.OPEN, limits=LIMITS)
     try:
         code = f"import socket; socket.create_connection(('{cluster.inside}', 6443), 20); print('reached')"
         said = await shell(box, f'python3 -c "{code}"; cat /etc/resolv.conf')

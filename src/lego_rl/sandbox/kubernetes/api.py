@@ -11,6 +11,7 @@ import logging
 import random
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
@@ -28,7 +29,11 @@ type Manifest = dict[str, Any]
 ATTEMPTS = 6
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
 """Seconds between attempts; doubled each time, and spread so that trials do not come back at once."""
-REQUEST_SECONDS = 30.0
+ATTEMPT_SECONDS = 30.0
+OPERATION_SECONDS = 60.0
+"""Of all attempts together: an API server that stops answering holds nobody up for longer."""
+DISCARD_SECONDS = 20.0
+"""The same where nothing may depend on the answer."""
 HEARTBEAT_SECONDS = 30.0
 STREAM_PROTOCOL = "v4.channel.k8s.io"
 WATCH_SECONDS = 240
@@ -149,12 +154,38 @@ class Api:
     async def discard(self, path: str) -> None:
         """As `delete`, where nothing may depend on the answer: what is left is logged, and goes with the lease."""
         try:
-            await self.delete(path)
-        except ClusterError as error:
-            _log.warning("%s is left on the cluster until its lease ends: %s", path, error.problem)
+            async with asyncio.timeout(DISCARD_SECONDS):
+                await self.delete(path)
+        except (ClusterError, TimeoutError) as error:
+            said = error.problem if isinstance(error, ClusterError) else f"no answer within {DISCARD_SECONDS:.0f} s"
+            _log.warning("%s is left on the cluster until its lease ends: %s", path, said)
+
+    async def answers(self) -> bool:
+        """Whether one attempt is answered by an API server, not by what stands before one.
+
+        Raises:
+            aiohttp.ClientError: It is not.
+            OSError: It is not.
+        """
+        answer, _ = await self._once("GET", "/version", None, None)
+        return answer.status < 500
 
     async def _request(
         self, method: str, path: str, *, body: Manifest | None = None, query: Mapping[str, str] | None = None
+    ) -> Manifest:
+        async with self._bounded():
+            return await self._attempts(method, path, body, query)
+
+    @asynccontextmanager
+    async def _bounded(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(OPERATION_SECONDS):
+                yield
+        except TimeoutError as error:
+            raise unreachable(self.cluster.host, f"nothing came within {OPERATION_SECONDS:.0f} s") from error
+
+    async def _attempts(
+        self, method: str, path: str, body: Manifest | None, query: Mapping[str, str] | None
     ) -> Manifest:
         pause = FIRST_PAUSE
         for attempt in range(1, ATTEMPTS + 1):
@@ -186,7 +217,7 @@ class Api:
             headers=await self.cluster.headers(),
             proxy=self.cluster.proxy,
             server_hostname=self.cluster.server_name,
-            timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS),
+            timeout=aiohttp.ClientTimeout(total=ATTEMPT_SECONDS),
         ) as answer:
             text = await answer.text()
             if date := answer.headers.get("Date"):
@@ -211,7 +242,7 @@ class Api:
                 headers=await self.cluster.headers(),
                 proxy=self.cluster.proxy,
                 server_hostname=self.cluster.server_name,
-                timeout=aiohttp.ClientTimeout(total=None, sock_read=WATCH_SECONDS + REQUEST_SECONDS),
+                timeout=aiohttp.ClientTimeout(total=None, sock_read=WATCH_SECONDS + ATTEMPT_SECONDS),
             ) as answer:
                 if answer.status >= 400:
                     raise refused("GET", path, answer.status, await answer.text())
@@ -229,20 +260,24 @@ class Api:
         """
         query = [("container", container), ("stdin", "1"), ("stdout", "1"), ("stderr", "1")]
         query += [("command", word) for word in argv]
-        path = self.path("v1", "pods", pod) + "/exec"
+        async with self._bounded():
+            return await self._open(self.path("v1", "pods", pod) + "/exec", query)
+
+    async def _open(self, path: str, query: list[tuple[str, str]]) -> aiohttp.ClientWebSocketResponse:
         pause = FIRST_PAUSE
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                return await self._session.ws_connect(
-                    self.cluster.host + path,
-                    params=query,
-                    headers=await self.cluster.headers(),
-                    proxy=self.cluster.proxy,
-                    server_hostname=self.cluster.server_name,
-                    protocols=(STREAM_PROTOCOL,),
-                    heartbeat=HEARTBEAT_SECONDS,
-                    max_msg_size=0,
-                )
+                async with asyncio.timeout(ATTEMPT_SECONDS):
+                    return await self._session.ws_connect(
+                        self.cluster.host + path,
+                        params=query,
+                        headers=await self.cluster.headers(),
+                        proxy=self.cluster.proxy,
+                        server_hostname=self.cluster.server_name,
+                        protocols=(STREAM_PROTOCOL,),
+                        heartbeat=HEARTBEAT_SECONDS,
+                        max_msg_size=0,
+                    )
             except aiohttp.WSServerHandshakeError as error:
                 if error.status not in PASSING or attempt == ATTEMPTS:
                     raise refused("GET", path, error.status, error.message) from error

@@ -4,76 +4,38 @@ Invariant: it lives in another process namespace than the agent, which can neith
 nothing that the agent wrote and follows no link of the agent's. To kill, it needs no new process or thread, which an
 agent could leave no room for. When the host's stream ends, it hangs up, and the work container ends with that.
 
-Run as ``python -I -S bridge.py [SOCKET]`` beside ``inside.py`` and ``keeper.py``, with the standard library only.
-SOCKET is the path on which process 1 of the work container listens. Frames on standard input and output are a 4-byte
-request number, one letter, a 4-byte length and that many bytes. From the host: ``R`` NUL-separated strings, the
-operation first; ``I`` a piece of its standard input; ``E`` its standard input is whole: go; ``C`` nobody reads its
-output any more. To the host: ``O`` and ``e`` pieces of output and error output, empty at their end; ``S`` the reply (a
-wait status, or one byte); ``X`` process 1 is gone.
+Run as ``python -I -S bridge.py [SOCKET]`` beside ``frames.py``, ``keeper.py`` and ``inside.py``, with the standard
+library only. SOCKET is the path on which process 1 of the work container listens.
 """
 
-# ruff: noqa: PTH100, PTH120, SIM115
+# ruff: noqa: PTH100, PTH120
 
 import os
 import selectors
 import socket
 import struct
 import sys
-import tempfile
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lego_rl.sandbox.kubernetes import keeper
+    from lego_rl.sandbox.kubernetes import frames, keeper
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import frames
     import keeper
 
-FRAME = struct.Struct("!IcI")
 PIECE = 1 << 16
 CONNECT_SECONDS = 30.0
 MEASURE_SECONDS = 1.0
-SPOOL = "/run/lego/spool"
+UNMEASURED = 1
 PASSED_ON = ("exec", "last", "put", "get", "seal", "end", "kill")
 """What process 1 of the work container does."""
 WITHOUT_OUTPUT = ("end", "kill")
-
-
-def say(number: int, letter: bytes, body: "bytes | memoryview" = b"") -> None:
-    """Send a frame to the host."""
-    data = memoryview(FRAME.pack(number, letter, len(body)) + body)
-    while data:
-        data = data[os.write(1, data) :]
-
-
-class Request:
-    """One request of the host's; `keeper` writes its output."""
-
-    def __init__(self, number: int, fields: "list[str]") -> None:
-        self.number = number
-        self.fields = fields
-        self.input = tempfile.TemporaryFile(dir=SPOOL, buffering=0)
-        self.unread = False
-        self.failure = ""
-
-    def write(self, data: "bytes | memoryview") -> None:
-        """Send output."""
-        view = memoryview(data)
-        for start in range(0, len(view), 1 << 20):
-            self.say(b"O", view[start : start + (1 << 20)])
-
-    def say(self, letter: bytes, body: "bytes | memoryview" = b"") -> None:
-        """Send a frame to the host."""
-        say(self.number, letter, body)
-
-    def end(self, status: int) -> None:
-        """Say that all is said."""
-        self.say(b"O")
-        self.say(b"e")
-        self.say(b"S", struct.pack("!i", status << 8))
-        self.input.close()
+OWN = ("sever", "bound")
+"""What the bridge does itself; all else is `keeper`'s."""
 
 
 class Bridge:
@@ -83,8 +45,8 @@ class Bridge:
         self.control = control
         self.selector = selectors.DefaultSelector()
         self.buffer = bytearray()
-        self.requests: dict[int, Request] = {}
-        self.bounds: list[tuple[Request, int]] = []
+        self.requests: dict[int, frames.Request] = {}
+        self.bounds: list[tuple[frames.Request, int]] = []
         self.measured = 0.0
         os.set_blocking(0, False)
         self.selector.register(0, selectors.EVENT_READ, self.receive)
@@ -108,9 +70,9 @@ class Bridge:
             os._exit(0)
         self.buffer += piece
         position = 0
-        while len(self.buffer) - position >= FRAME.size:
-            number, letter, length = FRAME.unpack_from(self.buffer, position)
-            start = position + FRAME.size
+        while len(self.buffer) - position >= frames.FRAME.size:
+            number, letter, length = frames.FRAME.unpack_from(self.buffer, position)
+            start = position + frames.FRAME.size
             if len(self.buffer) - start < length:
                 break
             position = start + length
@@ -121,7 +83,7 @@ class Bridge:
         """Do what a frame says."""
         if letter == b"R":
             try:
-                self.requests[number] = Request(number, [os.fsdecode(field) for field in body.split(b"\0")])
+                self.requests[number] = frames.Request(number, [os.fsdecode(field) for field in body.split(b"\0")])
             except OSError as error:  # The node's disk may be full.
                 self.refuse(number, error)
             return
@@ -143,12 +105,12 @@ class Bridge:
 
     def refuse(self, number: int, error: OSError) -> None:
         """Say that a request cannot be taken."""
-        say(number, b"e", os.fsencode(f"{error}\n"))
-        say(number, b"O")
-        say(number, b"e")
-        say(number, b"S", struct.pack("!i", 1 << 8))
+        frames.say(number, b"e", os.fsencode(f"{error}\n"))
+        frames.say(number, b"O")
+        frames.say(number, b"e")
+        frames.say(number, b"S", struct.pack("!i", 1 << 8))
 
-    def start(self, request: Request) -> None:
+    def start(self, request: frames.Request) -> None:
         """Begin a request whose input is whole."""
         operation = request.fields[0]
         if request.failure:
@@ -170,7 +132,7 @@ class Bridge:
                 request.say(b"e", os.fsencode(f"{error}\n"))
             request.end(status)
 
-    def pass_on(self, request: Request, control: socket.socket) -> None:
+    def pass_on(self, request: frames.Request, control: socket.socket) -> None:
         """Have process 1 of the work container do it, with pipes for its output."""
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         handed = [theirs.fileno()]
@@ -195,7 +157,7 @@ class Bridge:
         """Call `handle` when there is something to read."""
         self.selector.register(descriptor, selectors.EVENT_READ, handle)
 
-    def pump(self, request: Request, descriptor: int, letter: bytes) -> None:
+    def pump(self, request: frames.Request, descriptor: int, letter: bytes) -> None:
         """Send what came out of a pipe to the host, as long as that reads it."""
         piece = os.read(descriptor, PIECE)
         if piece and request.unread:
@@ -205,7 +167,7 @@ class Bridge:
             self.selector.unregister(descriptor)
             os.close(descriptor)
 
-    def reply(self, request: Request, mine: socket.socket) -> None:
+    def reply(self, request: frames.Request, mine: socket.socket) -> None:
         """Send the reply to the host, or that there will be none."""
         self.selector.unregister(mine.fileno())
         with mine:
@@ -216,11 +178,15 @@ class Bridge:
         request.say(b"S" if message else b"X", message)
 
     def measure(self) -> None:
-        """Answer the requests whose bound is crossed."""
+        """Answer the requests whose bound is crossed, or cannot be measured."""
         for request, limit in list(self.bounds):
-            if keeper.size_of([keeper.TREE, keeper.REPORTS], limit) > limit:
+            try:
+                status = 0 if keeper.size_of([keeper.TREE, keeper.REPORTS], limit) > limit else None
+            except OSError:
+                status = UNMEASURED
+            if status is not None:
                 self.bounds.remove((request, limit))
-                request.end(0)
+                request.end(status)
         self.measured = time.monotonic()
 
 
@@ -246,7 +212,7 @@ def main() -> None:
     """Serve one stream."""
     control = connect(sys.argv[1]) if len(sys.argv) > 1 else None
     bridge = Bridge(control)
-    say(0, b"S", b"\0")
+    frames.say(0, b"S", b"\0")
     bridge.run()
 
 

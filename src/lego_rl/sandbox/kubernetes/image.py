@@ -13,14 +13,15 @@ from pathlib import Path
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.dockerfile import Recipe
-from lego_rl.sandbox.image import PreparedTree, image_of, recipe_of
+from lego_rl.sandbox.image import image_of, recipe_of
 from lego_rl.sandbox.image_trees import place_of
-from lego_rl.sandbox.kubernetes import evidence, manifests, tree
+from lego_rl.sandbox.kubernetes import manifests, pod_status, tree
 from lego_rl.sandbox.kubernetes.blocking import in_a_loop_of_its_own
 from lego_rl.sandbox.kubernetes.labels import new_name
-from lego_rl.sandbox.kubernetes.manifests import KEEPER, PodPlan
-from lego_rl.sandbox.kubernetes.manifests import Network as Reach
+from lego_rl.sandbox.kubernetes.manifests import KEEPER
+from lego_rl.sandbox.kubernetes.plan import Egress, PodPlan
 from lego_rl.sandbox.kubernetes.pod import PodSandbox
+from lego_rl.sandbox.kubernetes.pod_image import PodImage
 from lego_rl.sandbox.kubernetes.run import use
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 from lego_rl.sandbox.kubernetes.starting import create_pod, open_stream, wait_for
@@ -51,20 +52,8 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class KubernetesImage(PreparedTree):
-    """See `TaskImage`.
-
-    Attributes:
-        settings: The cluster.
-        image: Image reference.
-        identity: The image's digest, as nodes tell it.
-        base: The image's own work tree, on the host.
-    """
-
-    settings: KubernetesSettings
-    image: str
-    identity: str
-    base: Path
+class KubernetesImage(PodImage):
+    """See `TaskImage`."""
 
     async def start(
         self,
@@ -77,8 +66,8 @@ class KubernetesImage(PreparedTree):
         """See `TaskImage.start`."""
         check_phase(phase, network)
         check_network(network)
-        reach: Reach = "open" if isinstance(network, PublicNetwork) else "none"
-        return await PodSandbox.start(self, phase, network=reach, mounts=mounts, limits=limits)
+        egress = Egress.OPEN if isinstance(network, PublicNetwork) else Egress.NONE
+        return await PodSandbox.start(self, phase, egress=egress, mounts=mounts, limits=limits)
 
 
 def check_network(network: Network) -> None:
@@ -141,11 +130,11 @@ async def _look(settings: KubernetesSettings, state: State, reference: str, work
     async with AsyncExitStack() as stack:
         run = await stack.enter_async_context(use(settings))
         name = new_name()
-        plan = PodPlan(name, "pristine", reference, workdir, SHOWN_LIMITS)
+        plan = PodPlan(name, None, reference, workdir, SHOWN_LIMITS)
         pod = manifests.sandbox_pod(run.identity, plan, settings, user_namespaces=run.user_namespaces)
         await create_pod(run, pod, stack)
         status = await wait_for(run, name, KEEPER)
-        identity = str(evidence.container(status, KEEPER).get("imageID") or "")
+        identity = str(pod_status.container(status, KEEPER).get("imageID") or "")
         folder = place_of(state, identity, workdir)
         if not folder.is_dir():
             stream = await open_stream(run, name)

@@ -14,13 +14,14 @@ import stat
 import struct
 import sys
 import threading
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lego_rl.sandbox import inside
-    from lego_rl.sandbox.kubernetes.bridge import Request
+    from lego_rl.sandbox.kubernetes.frames import Request
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import inside
@@ -28,7 +29,15 @@ else:
 PIECE = 1 << 16
 CONNECT_SECONDS = 30.0
 REACH_SECONDS = 1.0
+ACCEPT_PAUSE_SECONDS = 0.1
 BLOCK = 4096
+NAME_BYTES = 64
+"""Of a name that is still to be looked at, besides its letters."""
+MAX_NAMES_BYTES = 32 << 20
+NOT_MEASURED_HERE = (errno.EACCES, errno.ENOENT, errno.ENOTDIR)
+"""A folder that may not be entered, or has gone meanwhile."""
+MAX_CONNECTIONS = 128
+"""Twice what the host's listener takes: each costs this container two threads and their buffers."""
 TREE = "/run/lego/tree"
 REPORTS = "/run/lego/report"
 MOUNTS = "/run/lego/mounts"
@@ -144,13 +153,28 @@ def relay(request: "Request") -> None:
     server.bind(("127.0.0.1", int(port)))
     server.listen(128)
 
+    places = threading.Semaphore(MAX_CONNECTIONS)
+
+    def carry_one(client: socket.socket) -> None:
+        try:
+            join(client, (host, int(target)))
+        finally:
+            places.release()
+
     def serve() -> None:
         while True:
-            client, _ = server.accept()
+            places.acquire()  # Whoever finds no place waits in the kernel.
             try:
-                threading.Thread(target=join, args=(client, (host, int(target))), daemon=True).start()
+                client, _ = server.accept()
+            except OSError:
+                places.release()
+                time.sleep(ACCEPT_PAUSE_SECONDS)
+                continue
+            try:
+                threading.Thread(target=carry_one, args=(client,), daemon=True).start()
             except RuntimeError:  # The pod has as many processes as it may have.
                 client.close()
+                places.release()
 
     threading.Thread(target=serve, daemon=True).start()
 
@@ -205,32 +229,42 @@ def environ(request: "Request") -> None:
 def size_of(folders: "list[str]", limit: int) -> int:
     """Bytes on the disk of everything below some folders; stops soon after `limit`.
 
-    What is nested too deeply to be looked at counts as too large.
+    What is nested too deeply to be looked at counts as too large, and so do folders whose names would take this
+    container's memory. What this user may not enter is left out: the node measures it.
+
+    Raises:
+        OSError: It cannot be measured.
     """
-    total = 0
+    total, names = 0, sum(NAME_BYTES + len(folder) for folder in folders)
     while folders and total <= limit:
+        folder = folders.pop()
+        names -= NAME_BYTES + len(folder)
         try:
             # One entry after the other: an agent may make more of them than fit into memory.
-            with os.scandir(folders.pop()) as entries:
+            with os.scandir(folder) as entries:
                 for entry in entries:
-                    total += entry_size(entry, folders)
-                    if total > limit:
-                        return total
+                    is_folder, size = entry_size(entry)
+                    total += size
+                    if is_folder:
+                        folders.append(entry.path)
+                        names += NAME_BYTES + len(entry.path)
+                    if total > limit or names > MAX_NAMES_BYTES:
+                        return limit + 1
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
                 return limit + 1
+            if error.errno not in NOT_MEASURED_HERE:
+                raise
     return total
 
 
-def entry_size(entry: "os.DirEntry[str]", folders: "list[str]") -> int:
-    """Bytes of one entry, at least a block; a folder is added to those to be looked at."""
+def entry_size(entry: "os.DirEntry[str]") -> "tuple[bool, int]":
+    """Whether it is a folder, and its bytes, at least a block."""
     try:
         status = entry.stat(follow_symlinks=False)
-    except OSError:
-        return 0
-    if stat.S_ISDIR(status.st_mode):
-        folders.append(entry.path)
-    return max(BLOCK, status.st_blocks * 512)
+    except FileNotFoundError:
+        return False, 0
+    return stat.S_ISDIR(status.st_mode), max(BLOCK, status.st_blocks * 512)
 
 
 OPERATIONS: "dict[str, Callable[[Request], None]]" = {

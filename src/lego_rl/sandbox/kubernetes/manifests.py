@@ -5,38 +5,35 @@ seccomp filter, no token, no service links, a read-only root, and bounded memory
 """
 
 import base64
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from lego_rl.messages import Json
 from lego_rl.sandbox import seccomp
 from lego_rl.sandbox.kubernetes.api import Manifest
 from lego_rl.sandbox.kubernetes.labels import ROLE, SANDBOX, Identity
+from lego_rl.sandbox.kubernetes.plan import SLACK, Egress, PodPlan
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
-from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.report import REPORT_FOLDER
-from lego_rl.sandbox.user import HOME, UID
+from lego_rl.sandbox.system import SCRATCH
+from lego_rl.sandbox.user import UID
 
 WORK, KEEPER, STAGE = "work", "keeper", "stage"
 PROGRAM_FILES = (
     Path(__file__).parent.with_name("inside.py"),
-    *(Path(__file__).with_name(name) for name in ("bridge.py", "keeper.py", "first.py")),
+    *(Path(__file__).with_name(name) for name in ("bridge.py", "frames.py", "keeper.py", "first.py")),
 )
 PROGRAMS = "/run/lego/programs"
 TOP = "/run/lego"
 CONTROL_FOLDER = "/run/lego/control"
 CONTROL = f"{CONTROL_FOLDER}/socket"
 FILTER = "filter.bpf"
-SCRATCH = ("/tmp", "/var/tmp", "/dev/shm", HOME, "/logs")
 KEEPER_MEMORY_MB = 256
 SPOOL_MB = 1024
 """For what is on its way into a sandbox."""
 LOGS_MB = 32
-SLACK = 1.25
-"""How much later than ours the kubelet's own limits on disk are: it evicts the pod, and nothing is left to grade."""
 SENTINEL_PORT = 8080
+PRISTINE = "pristine"
+"""The role of a pod that shows an image, beside those of phases."""
 
 STAGE_PROGRAM = f"""
 import os, shutil, stat, sys
@@ -66,35 +63,6 @@ with socket.create_server(("0.0.0.0", {SENTINEL_PORT}), backlog=128) as server:
         server.accept()[0].close()
 """
 """Takes connections: the neighbour that an agent must not reach."""
-
-
-type Network = Literal["none", "open"]
-"""What a grading sandbox reaches: nothing, or whatever a pod of the cluster does."""
-
-
-@dataclass(frozen=True)
-class PodPlan:
-    """What one sandbox asks of its pod.
-
-    Attributes:
-        name: The pod's, and the value of its sandbox label.
-        role: ``agent``, ``grading``, or ``pristine`` for one without a work container.
-        image: Image reference.
-        workdir: Where the work tree is.
-        limits: Its limits.
-        mounts: Where inside read-only mounts are shown, in order.
-        mounts_mb: Their size on a disk, in MiB, rounded up.
-        network: Whether it has the cluster's name service.
-    """
-
-    name: str
-    role: Literal["agent", "grading", "pristine"]
-    image: str
-    workdir: str
-    limits: Limits
-    mounts: Sequence[str] = ()
-    mounts_mb: int = 1
-    network: Network = "none"
 
 
 def programs(identity: Identity) -> Manifest:
@@ -136,7 +104,7 @@ def sandbox_pod(identity: Identity, plan: PodPlan, settings: KubernetesSettings,
             _mount("tree", plan.workdir) | {"subPath": "work"},
             _mount("report", REPORT_FOLDER),
             _mount("control", CONTROL_FOLDER),
-            *(_mount(f"scratch-{number}", path) for number, path in enumerate(SCRATCH)),
+            *(_mount(f"scratch-{number}", path) for number, path in enumerate(path for path, _ in SCRATCH)),
             *(
                 _mount("mounts", target, read_only=True) | {"subPath": str(number)}
                 for number, target in enumerate(plan.mounts)
@@ -168,20 +136,20 @@ def sandbox_pod(identity: Identity, plan: PodPlan, settings: KubernetesSettings,
         _disk("mounts", plan.mounts_mb),
         *(
             {"name": f"scratch-{number}", "emptyDir": {"medium": "Memory", "sizeLimit": f"{limits.scratch_mb}Mi"}}
-            for number, _ in enumerate(SCRATCH)
+            for number, _ in enumerate(path for path, _ in SCRATCH)
         ),
     ]
     spec = _pod_spec(settings, user_namespaces=user_namespaces) | {
-        "initContainers": [] if plan.role == "pristine" else [stage],
-        "containers": [keeper] if plan.role == "pristine" else [work, keeper],
+        "initContainers": [] if plan.phase is None else [stage],
+        "containers": [keeper] if plan.phase is None else [work, keeper],
         "volumes": volumes,
     }
-    if plan.network == "open":
+    if plan.egress is Egress.OPEN:
         del spec["dnsPolicy"], spec["dnsConfig"]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": identity.metadata(plan.name, {SANDBOX: plan.name, ROLE: plan.role}),
+        "metadata": identity.metadata(plan.name, {SANDBOX: plan.name, ROLE: plan.phase or PRISTINE}),
         "spec": spec,
     }
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from lego_rl.sandbox.kubernetes.api import Api
 from lego_rl.sandbox.kubernetes.errors import ClusterError
-from lego_rl.sandbox.kubernetes.evidence import Status
+from lego_rl.sandbox.kubernetes.pod_status import Status
 
 RETRY_SECONDS = 1.0
-GIVE_UP_SECONDS = 60.0
+GIVE_UP_SECONDS = 45.0
+"""For how long pods cannot be watched before whoever waits for one is told."""
 _log = logging.getLogger(__name__)
 
 
@@ -57,13 +58,14 @@ class Pods:
         failing_since: float | None = None
         loop = asyncio.get_running_loop()
         while True:
+            asked: float | None = loop.time()
             try:
                 version = await self._list()
-                failing_since = None
+                asked = failing_since = None
                 await self._update(None)
                 await self._events(version)
             except ClusterError as error:
-                failing_since = failing_since or loop.time()
+                failing_since = failing_since or asked or loop.time()
                 if loop.time() - failing_since > GIVE_UP_SECONDS or error.status in (401, 403):
                     await self._update(error)
                 _log.debug("the pods cannot be watched: %s", error)

@@ -15,8 +15,8 @@ from lego_rl.sandbox.kubernetes import lease, manifests, policies
 from lego_rl.sandbox.kubernetes.address import advertised, cluster_addresses
 from lego_rl.sandbox.kubernetes.api import Api, Manifest
 from lego_rl.sandbox.kubernetes.errors import ClusterError
-from lego_rl.sandbox.kubernetes.evidence import Status, cannot_start
 from lego_rl.sandbox.kubernetes.labels import LEGO, MANAGED_BY, OWNER, RUN, Identity, new_name, owner_of, selector
+from lego_rl.sandbox.kubernetes.pod_status import Status, cannot_start
 from lego_rl.sandbox.kubernetes.pods import Pods
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 from lego_rl.sandbox.kubernetes.stream import PodStream

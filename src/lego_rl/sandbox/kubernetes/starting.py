@@ -1,22 +1,15 @@
-"""Pods on their way up: created, running, their keeper reached, their files brought in."""
+"""Pods on their way up: created, running, their keeper reached."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack
 
-from lego_rl.sandbox.channel import Channel
-from lego_rl.sandbox.kubernetes import evidence, manifests
+from lego_rl.sandbox.kubernetes import manifests, pod_status
 from lego_rl.sandbox.kubernetes.api import Manifest
 from lego_rl.sandbox.kubernetes.errors import ClusterError
-from lego_rl.sandbox.kubernetes.evidence import Loss, Status
 from lego_rl.sandbox.kubernetes.manifests import KEEPER
+from lego_rl.sandbox.kubernetes.pod_status import Departure, Status
 from lego_rl.sandbox.kubernetes.run import Run
 from lego_rl.sandbox.kubernetes.stream import PodStream
-from lego_rl.sandbox.records import Record, encode
-from lego_rl.sandbox.transfer import operate
-
-PORTION_BYTES = 32 << 20
-"""Of content sent at a time, but for a file that is larger alone."""
 
 
 async def open_stream(run: Run, name: str, *control: str) -> PodStream:
@@ -50,42 +43,19 @@ async def wait_for(run: Run, name: str, *containers: str) -> Status:
     def running(pod: Status | None) -> Status | None:
         if pod is None:
             return None
-        if (stuck := evidence.cannot_start(pod)) is not None:
+        if (stuck := pod_status.cannot_start(pod)) is not None:
             raise ClusterError(f"pod {name} does not start: {stuck[0]}", stuck[1])
-        if (lost := evidence.lost(pod)).loss is not Loss.NONE:
-            raise ClusterError(f"pod {name} was lost before it started: {lost.said}", "look at the cluster's events")
-        return pod if all(evidence.is_running(pod, each) for each in containers) else None
+        if (left := pod_status.departed(pod)).how is not Departure.NONE:
+            raise ClusterError(f"pod {name} was lost before it started: {left.said}", "look at the cluster's events")
+        return pod if all(pod_status.is_running(pod, each) for each in containers) else None
 
     try:
         async with asyncio.timeout(run.settings.start_sec):
             return await run.pods.wait(name, running)
     except TimeoutError as error:
         pod = run.pods.get(name)
-        why = evidence.why_pending(pod) if pod is not None else "the cluster does not know it"
+        why = pod_status.why_pending(pod) if pod is not None else "the cluster does not know it"
         raise ClusterError(
             f"pod {name} did not start within {run.settings.start_sec:.0f} s: {why}",
             "start fewer at once, or raise sandbox.kubernetes.start_sec",
         ) from error
-
-
-async def put_records(channel: Channel, operation: list[str], wanted: Iterable[Record]) -> None:
-    """Write into a pod, in portions that a node can bear and that are read as they are sent.
-
-    Raises:
-        SandboxError: It could not be written.
-    """
-    rest = iter(wanted)
-    while portion := await asyncio.to_thread(_portion, rest):
-        await operate(channel, operation, portion)
-
-
-def _portion(rest: Iterator[Record]) -> bytes:
-    """The stream of the next records; empty at the end."""
-    taken: list[Record] = []
-    size = 0
-    for record in rest:
-        taken.append(record)
-        size += len(record.content)
-        if size > PORTION_BYTES:
-            break
-    return encode(taken)

@@ -12,6 +12,7 @@ import os
 import socket
 import struct
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import aiohttp
 
@@ -24,8 +25,24 @@ MAX_FRAME = 8 << 20
 STDIN, STDOUT, STDERR, ERROR = range(4)
 """Channels of the WebSocket: the first byte of each message."""
 READY_SECONDS = 60.0
+PROGRAM_ENDED = "NonZeroExitCode"
 ERROR_BYTES = 4096
+KEEP_ALIVE_SECONDS = 60.0
+"""Kubelets end streams on which nothing was said for long (4 hours, unless they are told otherwise)."""
+NO_REQUEST = 0
 _log = logging.getLogger(__name__)
+
+
+class StreamEnd(StrEnum):
+    """How a stream ended."""
+
+    HUNG_UP = "hung_up"
+    """The host ended it."""
+    PROGRAM = "program"
+    """The keeper's program did, or said what it never says. Its node told so: it, and all between it and here, works.
+    An agent shares the program's pod, so this is no evidence against anybody else."""
+    CUT = "cut"
+    """No word of the program's end came: something between the host and the pod broke, or the host was too busy."""
 
 
 @dataclass
@@ -41,8 +58,8 @@ class PodStream:
 
     Attributes:
         channel: Requests to the pod.
-        ended: What the cluster said when the stream ended; empty while it lasts.
-        hung_up: Whether it was the host that ended it.
+        end: How it ended; ``None`` while it lasts.
+        said: What the cluster said then.
     """
 
     def __init__(self, socket_: aiohttp.ClientWebSocketResponse) -> None:
@@ -55,11 +72,11 @@ class PodStream:
         self._number = 0
         self._buffer = bytearray()
         self._turn = asyncio.Lock()
-        self._said = bytearray()
+        self._errors = bytearray()
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.ended = ""
-        self.hung_up = False
-        self._tasks = [asyncio.create_task(self._receive()), asyncio.create_task(self._serve())]
+        self.end: StreamEnd | None = None
+        self.said = ""
+        self._tasks = [asyncio.create_task(each()) for each in (self._receive, self._serve, self._keep_alive)]
 
     @classmethod
     async def open(cls, socket_: aiohttp.ClientWebSocketResponse) -> "PodStream":
@@ -73,7 +90,7 @@ class PodStream:
             async with asyncio.timeout(READY_SECONDS):
                 await asyncio.shield(stream._ready)
         except (TimeoutError, SandboxDied) as error:
-            said = stream.ended or "it did not say that it is ready"
+            said = stream.said or "it did not say that it is ready"
             await stream.close()
             raise SandboxError(
                 f"the keeper of a pod cannot reach the work container: {said}",
@@ -86,11 +103,10 @@ class PodStream:
 
     async def close(self) -> None:
         """Hang up."""
-        self.hung_up = True
+        self._end(StreamEnd.HUNG_UP, "it was closed")
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
-        self._end()
         self.channel.close()
         with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
             async with asyncio.timeout(1.0):
@@ -120,15 +136,22 @@ class PodStream:
                     body += piece
                 await self._start(bytes(body), descriptors)
         except (aiohttp.ClientError, OSError) as error:
-            self._end(str(error))
+            _log.debug("nothing more can be sent to a pod: %s", error)  # `_receive` hears how the stream ends
         finally:
             self._control.close()
 
+    async def _keep_alive(self) -> None:
+        """Say something now and then, however long the agent is silent."""
+        with contextlib.suppress(aiohttp.ClientError, OSError):
+            while True:
+                await asyncio.sleep(KEEP_ALIVE_SECONDS)
+                await self._say(NO_REQUEST, b"K")
+
     async def _hang_up(self) -> None:
         """End the stream, for whoever held the control socket has let go of it: the work container ends with that."""
-        self.hung_up = True
+        self.end, self.said = StreamEnd.HUNG_UP, "the host hung up"
         await self._socket.close()
-        self._end("the host hung up")
+        self._end(self.end, self.said)
 
     async def _start(self, body: bytes, descriptors: list[int]) -> None:
         """Open a request; of its descriptors the last is for the reply, those before it are its standard streams."""
@@ -148,7 +171,7 @@ class PodStream:
 
     async def _receive(self) -> None:
         """Take messages off the WebSocket, until it ends."""
-        said = ""
+        end, said = StreamEnd.CUT, "the stream broke off"
         try:
             async for message in self._socket:
                 if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
@@ -158,25 +181,27 @@ class PodStream:
                     self._buffer += data
                     await self._frames()
                 elif channel == STDERR:
-                    self._said += data[: ERROR_BYTES - len(self._said)]
+                    self._errors += data[: ERROR_BYTES - len(self._errors)]
                 elif channel == ERROR:
-                    said = _status(data)
+                    end, said = _status(data)
+        except _BadFrame as error:
+            end, said = StreamEnd.PROGRAM, str(error)
         except (aiohttp.ClientError, OSError) as error:
             said = str(error)
         finally:
-            errors = " ".join(self._said.decode(errors="replace").split()[-40:])
-            self._end(": ".join(text for text in (said or "the stream broke off", errors) if text))
+            errors = " ".join(self._errors.decode(errors="replace").split()[-40:])
+            self._end(end, ": ".join(text for text in (said, errors) if text))
 
     async def _frames(self) -> None:
         while len(self._buffer) >= FRAME.size:
             number, letter, length = FRAME.unpack_from(self._buffer)
             if length > MAX_FRAME:
-                raise OSError("the keeper sent a frame that is too large")
+                raise _BadFrame("the keeper sent a frame that is too large")
             if len(self._buffer) < FRAME.size + length:
                 return
             body = bytes(self._buffer[FRAME.size : FRAME.size + length])
             del self._buffer[: FRAME.size + length]
-            if number == 0:
+            if number == NO_REQUEST:
                 if not self._ready.done():
                     self._ready.set_result(None)
                     self._control.send(b"\0")  # the ready byte that `Channel.ready` waits for
@@ -201,26 +226,38 @@ class PodStream:
         if not request.outputs and request.reply.fileno() < 0:
             del self._requests[number]
 
-    def _end(self, said: str = "it was closed") -> None:
+    def _end(self, end: StreamEnd, said: str) -> None:
         """Nothing more will come: whoever waits hears of it."""
-        self.ended = self.ended or said
+        if self.end is None:
+            self.end, self.said = end, said
         if not self._ready.done():
-            self._ready.set_exception(SandboxDied(self.ended))
+            self._ready.set_exception(SandboxDied(self.said))
             self._ready.exception()
         for request in self._requests.values():
             request.reply.close()
             for output in request.outputs.values():
                 output.close()
         self._requests.clear()
-        self._tasks[1].cancel()  # which closes the control socket
+        for task in self._tasks[1:]:
+            task.cancel()  # the first of them closes the control socket
 
 
-def _status(data: bytes) -> str:
-    """What the cluster says about the end of a program, in a ``Status`` object."""
+class _BadFrame(Exception):
+    """What no keeper says."""
+
+
+def _status(data: bytes) -> tuple[StreamEnd, str]:
+    """What the cluster says about the end of a program, in a ``Status`` object.
+
+    Only of a program that has ended is it certain; any other failure is one of the node's.
+    """
     try:
-        return str(json.loads(data).get("message") or "it ended")
+        status = json.loads(data)
+        ended = status.get("status") == "Success" or status.get("reason") == PROGRAM_ENDED
+        said = str(status.get("message") or "the keeper's program ended")
     except (ValueError, AttributeError):
-        return "it ended"
+        return StreamEnd.CUT, "the stream ended"
+    return (StreamEnd.PROGRAM if ended else StreamEnd.CUT), said
 
 
 async def _writer(descriptor: int) -> asyncio.StreamWriter:

@@ -13,9 +13,10 @@ from lego_rl.messages import Json
 from lego_rl.sandbox.kubernetes import lease, manifests, policies
 from lego_rl.sandbox.kubernetes.access import NEEDED
 from lego_rl.sandbox.kubernetes.labels import Identity, owner_of
-from lego_rl.sandbox.kubernetes.manifests import PodPlan
+from lego_rl.sandbox.kubernetes.plan import PodPlan
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.sandbox import Phase
 
 DOCS = Path(__file__).parents[4] / "docs" / "kubernetes.md"
 LEASE = {"apiVersion": lease.GROUP, "kind": "Lease", "name": "lego-run", "uid": "1"}
@@ -27,15 +28,15 @@ EVERYTHING = KubernetesSettings.model_validate(
         "tolerations": [{"key": "rollouts", "operator": "Exists"}],
     }
 )  # fmt: skip
-PLAN = PodPlan("lego-pod", "agent", "registry/base:1", "/app", Limits(), ("/opt/harness",), 7)
-ROLES = ("agent", "grading", "pristine")
+PLAN = PodPlan("lego-pod", Phase.AGENT, "registry/base:1", "/app", Limits(), ("/opt/harness",), 7)
+PHASES = (Phase.AGENT, Phase.GRADING, None)
 
 
 def pods() -> Iterator[Mapping[str, Any]]:
     for settings in (KubernetesSettings(), EVERYTHING):
         for namespaces in (True, False):
-            for role in ROLES:
-                plan = PodPlan(**{**vars(PLAN), "role": role})
+            for phase in PHASES:
+                plan = PodPlan(**{**vars(PLAN), "phase": phase})
                 yield manifests.sandbox_pod(IDENTITY, plan, settings, user_namespaces=namespaces)
             yield manifests.sentinel_pod(IDENTITY, "registry/base:1", settings, user_namespaces=namespaces)
 
@@ -78,9 +79,9 @@ def test_a_pod_may_do_nothing_that_it_need_not(pod: Mapping[str, Any]) -> None:
         assert volume.get("configMap") or volume["emptyDir"]["sizeLimit"]
 
 
-@pytest.mark.parametrize("role", ROLES[:2])
-def test_the_keeper_shares_nothing_that_it_can_write_with_the_agent(role: str) -> None:
-    plan = PodPlan(**{**vars(PLAN), "role": role})
+@pytest.mark.parametrize("phase", list(Phase))
+def test_the_keeper_shares_nothing_that_it_can_write_with_the_agent(phase: Phase) -> None:
+    plan = PodPlan(**{**vars(PLAN), "phase": phase})
     spec = manifests.sandbox_pod(IDENTITY, plan, EVERYTHING, user_namespaces=True)["spec"]
     work, keeper = ({each["name"]: each["readOnly"] for each in one["volumeMounts"]} for one in spec["containers"])
     shared = work.keys() & keeper.keys()

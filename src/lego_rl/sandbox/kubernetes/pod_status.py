@@ -1,4 +1,4 @@
-"""What a pod's status says about how it ended, or why it does not start, told apart by who can bring it about.
+"""What a pod's status says about how it left, or why it does not start, told apart by who can bring it about.
 
 Invariant: what an agent can do to its own pod (its memory, its disk, its processes, its own exit) is never evidence
 against the cluster. The reasons are those of the kubelet, the scheduler and the controllers that remove pods.
@@ -7,7 +7,7 @@ against the cluster. The reasons are those of the kubelet, the scheduler and the
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 type Status = dict[str, Any]
 """A pod as the API tells of it."""
@@ -23,18 +23,25 @@ WAITING_FOR_GOOD = {
 }
 """Reasons for which a container waits and will not come by itself, and what mends them."""
 
-
 NODE_REASONS = ("NodeLost", "NodeShutdown", "Terminated", "Shutdown")
 REMOVAL_REASONS = ("NodeAffinity", "Preempting", "Preempted", "UnexpectedAdmissionError")
+NODE_IS_SHORT = "The node was low on resource: "
+DISK_WORDS = (
+    "local ephemeral storage limit",
+    "ephemeral local storage usage",
+    "Usage of EmptyDir volume",
+    f"{NODE_IS_SHORT}ephemeral-storage",
+    f"{NODE_IS_SHORT}inodes",
+)
 NO_ANSWER = "the pod's node does not answer"
 
 
-class Loss(StrEnum):
-    """How a pod was lost."""
+class Departure(StrEnum):
+    """How a pod left."""
 
     NONE = "none"
     """It is there, or ended by itself."""
-    OWN_LIMIT = "own_limit"
+    EVICTED = "evicted"
     """It was made to leave for what it used: the policy's."""
     REMOVED = "removed"
     """Somebody else made it leave: the host's."""
@@ -42,12 +49,23 @@ class Loss(StrEnum):
     """Its node, or the cluster, does not answer any more: the host's."""
 
 
-@dataclass(frozen=True)
-class Lost:
-    """How a pod was lost, and what the cluster said."""
+type Limit = Literal["disk", "processes"]
+"""What a pod is made to leave for, though nobody reserved it for others."""
 
-    loss: Loss
+
+@dataclass(frozen=True)
+class Departed:
+    """How a pod left.
+
+    Attributes:
+        how: How.
+        said: What the cluster said.
+        limit: Of one that was evicted, which limit; ``None`` where the cluster names none that is known.
+    """
+
+    how: Departure
     said: str = ""
+    limit: Limit | None = None
 
 
 def container(pod: Status, name: str) -> Status:
@@ -71,38 +89,52 @@ def out_of_memory(pod: Status, name: str) -> bool:
     return bool(ended.get("reason") == "OOMKilled")
 
 
-def lost(pod: Status | None) -> Lost:
-    """How a pod was lost.
+def departed(pod: Status | None) -> Departed:
+    """How a pod left.
 
     Args:
         pod: What the cluster last said of it; ``None`` where it is gone, though nobody of ours removed it.
     """
     if pod is None:
-        return Lost(Loss.REMOVED, "somebody deleted the pod")
-    status = pod.get("status", {})
+        return Departed(Departure.REMOVED, "somebody deleted the pod")
+    found = _by_reason(pod.get("status", {})) or _by_conditions(pod.get("status", {}))
+    if found is None and pod.get("metadata", {}).get("deletionTimestamp"):
+        return Departed(Departure.REMOVED, "somebody deleted the pod")
+    return found or Departed(Departure.NONE)
+
+
+def _by_reason(status: Status) -> Departed | None:
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
     if reason == "Evicted":
         # A node short of memory was not made so by a pod that may use no more than it has reserved. Disk, inodes and
         # process ids are not reserved: a pod can exhaust them faster than anybody looks.
-        short = message.startswith("The node was low on resource: memory")
-        return Lost(Loss.REMOVED if short else Loss.OWN_LIMIT, message or reason)
+        if message.startswith(f"{NODE_IS_SHORT}memory"):
+            return Departed(Departure.REMOVED, message)
+        return Departed(Departure.EVICTED, message or reason, limit_of(message))
     if reason in NODE_REASONS or status.get("phase") == "Unknown":
-        return Lost(Loss.NODE, message or reason or NO_ANSWER)
-    if reason in REMOVAL_REASONS:
-        return Lost(Loss.REMOVED, message or reason)
+        return Departed(Departure.NODE, message or reason or NO_ANSWER)
+    return Departed(Departure.REMOVED, message or reason) if reason in REMOVAL_REASONS else None
+
+
+def _by_conditions(status: Status) -> Departed | None:
     for condition in status.get("conditions", ()):
         disrupted = condition.get("type") == "DisruptionTarget" and condition.get("status") == "True"
         # By the kubelet itself it is an eviction, or the shutdown of the node, which have names above.
         if disrupted and condition.get("reason") != "TerminationByKubelet":
-            return Lost(Loss.REMOVED, str(condition.get("message") or condition.get("reason")))
+            return Departed(Departure.REMOVED, str(condition.get("message") or condition.get("reason")))
         # A kubelet calls a pod unready for a container that is not ready, the cluster for a kubelet that is silent.
         unready = condition.get("type") == "Ready" and condition.get("status") != "True"
         containers = status.get("containerStatuses") or ()
         if unready and containers and all(each.get("ready") for each in containers):
-            return Lost(Loss.NODE, NO_ANSWER)
-    if pod.get("metadata", {}).get("deletionTimestamp"):
-        return Lost(Loss.REMOVED, "somebody deleted the pod")
-    return Lost(Loss.NONE)
+            return Departed(Departure.NODE, NO_ANSWER)
+    return None
+
+
+def limit_of(message: str) -> Limit | None:
+    """Which limit an eviction is for, in the kubelet's words (pkg/kubelet/eviction)."""
+    if message.startswith(f"{NODE_IS_SHORT}pids"):
+        return "processes"
+    return "disk" if any(words in message for words in DISK_WORDS) else None
 
 
 def cannot_start(pod: Status) -> tuple[str, str] | None:
