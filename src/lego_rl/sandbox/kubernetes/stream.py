@@ -77,6 +77,8 @@ class PodStream:
         self.end: StreamEnd | None = None
         self.said = ""
         self._tasks = [asyncio.create_task(each()) for each in (self._receive, self._serve, self._keep_alive)]
+        # Not by the task itself, which a stream that ends at once never lets begin.
+        self._tasks[1].add_done_callback(self._serve_no_more)
 
     @classmethod
     async def open(cls, socket_: aiohttp.ClientWebSocketResponse) -> "PodStream":
@@ -120,25 +122,35 @@ class PodStream:
 
     async def _serve(self) -> None:
         """Take requests off the control socket, as the first process of a sandbox does, and send them on."""
-        loop = asyncio.get_running_loop()
         try:
-            while True:
-                await readable(self._control)
-                head, descriptors, _, _ = socket.recv_fds(self._control, 4, 4)
-                if len(head) < 4:
-                    await self._hang_up()
-                    return
-                body = bytearray()
-                while len(body) < struct.unpack("!I", head)[0]:
-                    piece = await loop.sock_recv(self._control, struct.unpack("!I", head)[0] - len(body))
-                    if not piece:
-                        return
-                    body += piece
-                await self._start(bytes(body), descriptors)
+            while (request := await self._next()) is not None:
+                await self._start(*request)
+            await self._hang_up()
         except (aiohttp.ClientError, OSError) as error:
             _log.debug("nothing more can be sent to a pod: %s", error)  # `_receive` hears how the stream ends
-        finally:
-            self._control.close()
+
+    async def _next(self) -> tuple[bytes, list[int]] | None:
+        """The next request and its descriptors; ``None`` when whoever held the control socket has let go of it."""
+        loop = asyncio.get_running_loop()
+        await readable(self._control)
+        try:
+            head, descriptors, _, _ = socket.recv_fds(self._control, 4, 4)
+            if len(head) < 4:
+                return None
+            body = bytearray()
+            while len(body) < struct.unpack("!I", head)[0]:
+                piece = await loop.sock_recv(self._control, struct.unpack("!I", head)[0] - len(body))
+                if not piece:
+                    return None
+                body += piece
+        except OSError:
+            return None
+        return bytes(body), descriptors
+
+    def _serve_no_more(self, _: asyncio.Task[None]) -> None:
+        self._control.close()
+        if self.end is not None:
+            self._drop_requests()  # whatever came in after the end
 
     async def _keep_alive(self) -> None:
         """Say something now and then, however long the agent is silent."""
@@ -233,13 +245,16 @@ class PodStream:
         if not self._ready.done():
             self._ready.set_exception(SandboxDied(self.said))
             self._ready.exception()
+        self._drop_requests()
+        for task in self._tasks[1:]:
+            task.cancel()
+
+    def _drop_requests(self) -> None:
         for request in self._requests.values():
             request.reply.close()
             for output in request.outputs.values():
                 output.close()
         self._requests.clear()
-        for task in self._tasks[1:]:
-            task.cancel()  # the first of them closes the control socket
 
 
 class _BadFrame(Exception):

@@ -1,6 +1,6 @@
 """Requests to an API server that has its bad moments, over real HTTP."""
 
-import json
+import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from kube_server import PODS, Server, kubeconfig
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.kubernetes import api as api_module
@@ -21,29 +22,6 @@ from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.kubernetes.pods import Pods
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 
-PODS = "/api/v1/namespaces/rollouts/pods"
-
-
-class Server:
-    """Answers from a script; the last answer stays."""
-
-    def __init__(self) -> None:
-        self.script: list[tuple[int, Any, dict[str, str]]] = [(200, {}, {})]
-        self.asked: list[tuple[str, str, Any]] = []
-        self.headers: list[str] = []
-
-    async def answer(self, request: web.Request) -> web.StreamResponse:
-        body = await request.json() if request.can_read_body else None
-        self.asked.append((request.method, request.path_qs, body))
-        self.headers.append(request.headers.get("Authorization", ""))
-        status, found, headers = self.script.pop(0) if len(self.script) > 1 else self.script[0]
-        if status == 0:
-            assert request.transport is not None
-            request.transport.close()
-        if isinstance(found, list):
-            return web.Response(text="".join(json.dumps(each) + "\n" for each in found))
-        return web.json_response(found, status=status or 200, headers=headers)
-
 
 @pytest_asyncio.fixture
 async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Server, TestServer]]:
@@ -53,17 +31,6 @@ async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Server,
     application.router.add_route("*", "/{path:.*}", script.answer)
     async with TestServer(application) as running:
         yield script, running
-
-
-def kubeconfig(folder: Path, host: str) -> KubernetesSettings:
-    raw = {
-        "apiVersion": "v1", "kind": "Config", "current-context": "one",
-        "clusters": [{"name": "one", "cluster": {"server": host}}],
-        "users": [{"name": "me", "user": {"token": "secret"}}],
-        "contexts": [{"name": "one", "context": {"cluster": "one", "user": "me", "namespace": "rollouts"}}],
-    }  # fmt: skip
-    (folder / "config").write_text(json.dumps(raw))
-    return KubernetesSettings(kubeconfig=folder / "config")
 
 
 @pytest_asyncio.fixture
@@ -159,6 +126,24 @@ async def test_pods_are_listed_again_when_a_watch_has_forgotten(server: tuple[Se
         assert "resourceVersion=9" in script.asked[3][1] and "labelSelector=a%3Db" in script.asked[3][1]
     finally:
         await pods.close()
+
+
+async def test_an_api_server_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_module, "OPERATION_SECONDS", 0.4)
+    monkeypatch.setattr(api_module, "DISCARD_SECONDS", 0.2)
+    connected = []
+    hanging = await asyncio.start_server(lambda *ends: connected.append(ends), "127.0.0.1", 0)
+    port = hanging.sockets[0].getsockname()[1]
+    async with await Api.connect(kubeconfig(tmp_path, f"http://127.0.0.1:{port}")) as api:
+        for work in (api.get(PODS), api.create(PODS, {}), api.delete(PODS), api.stream("pod", "keeper", ["true"])):
+            async with asyncio.timeout(5):
+                with pytest.raises(ClusterError, match=r"does not answer: nothing came within"):
+                    await work
+        async with asyncio.timeout(5):
+            await api.discard(PODS)
+    for _, writer in connected:
+        writer.close()
+    hanging.close()
 
 
 async def test_what_is_forbidden_is_named(server: tuple[Server, TestServer], tmp_path: Path) -> None:

@@ -1,23 +1,61 @@
-"""What the bridge of a pod passes on is what the first process can do."""
+"""What the host asks a pod for, what its bridge passes on or does, and what the first process can do: one list."""
 
 import ast
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from lego_rl import sandbox
 from lego_rl.sandbox import inside
-from lego_rl.sandbox.kubernetes import image
+from lego_rl.sandbox.kubernetes import frames
+
+sys.modules.setdefault("inside", inside)
+sys.modules.setdefault("frames", frames)
+from lego_rl.sandbox.kubernetes import keeper  # noqa: E402
+
+sys.modules.setdefault("keeper", keeper)
+from lego_rl.sandbox.kubernetes import bridge  # noqa: E402
+
+ROOM = Path(sandbox.__file__).parent
+HOSTS = (ROOM / "channel.py", ROOM / "controlled.py", *sorted((ROOM / "kubernetes").glob("*.py")))
+INSIDE_A_POD = ("bridge.py", "frames.py", "keeper.py", "first.py")
+ASKS = {"send", "run", "operate", "_operate", "_put", "_execute"}
+"""Functions and methods that are given an operation: the first string of a list, or a string."""
 
 
-def constant(name: str) -> Any:
-    """Of the stand-alone program, which cannot be imported here."""
-    tree = ast.parse(Path(image.__file__).with_name("bridge.py").read_text(encoding="utf-8"))
-    values = (node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name)
-    return ast.literal_eval(next(values))
+def asked(path: Path) -> Iterator[str]:
+    """The operations that a module of the host's asks for, in the order of its text."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    lists = {
+        target.id: value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for names, values in [(node.targets[0], node.value)]
+        for target, value in (
+            zip(names.elts, values.elts, strict=True)
+            if isinstance(names, ast.Tuple) and isinstance(values, ast.Tuple)
+            else [(names, values)]
+        )
+        if isinstance(target, ast.Name) and isinstance(value, ast.List)
+    }
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+        for given in call.args if name in ASKS else ():
+            found = lists.get(given.id) if isinstance(given, ast.Name) else given
+            first = found.elts[0] if isinstance(found, ast.List) and found.elts else found
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                yield first.value
+
+
+def test_every_operation_that_is_asked_for_is_done_and_none_is_forgotten() -> None:
+    wanted = {operation for path in HOSTS if path.name not in INSIDE_A_POD for operation in asked(path)}
+    assert wanted == inside.REQUESTS.keys() | keeper.OPERATIONS.keys() | set(bridge.OWN)
 
 
 def test_every_operation_but_the_listener_is_passed_on() -> None:
-    assert set(constant("PASSED_ON")) == inside.REQUESTS.keys() - {"listen"}  # the keeper relays instead
+    assert set(bridge.PASSED_ON) == inside.REQUESTS.keys() - {"listen"}  # the keeper relays instead
+    assert not keeper.OPERATIONS.keys() & {*bridge.PASSED_ON, *bridge.OWN}
 
 
 def test_what_has_no_output_is_given_none() -> None:
-    assert set(constant("WITHOUT_OUTPUT")) == {"end", "kill"}
+    assert set(bridge.WITHOUT_OUTPUT) == {"end", "kill"}
