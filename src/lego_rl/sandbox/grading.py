@@ -12,6 +12,7 @@ running is killed the moment their command ends, and nothing changes the report 
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ from lego_rl.tasks.reports import TestStatus, parser_named
 from lego_rl.tasks.task import Task, TestScript, TestSpec
 
 GRADING_SECONDS = 600.0
+START_PAUSES = (5.0, 20.0)
+"""Seconds before each further try to start a grading sandbox."""
 TESTS_FOLDER = "/tests"
 """Where Harbor has a task's ``tests/``; here it cannot be written, so that tested code cannot change it."""
 KEPT_REPORT_BYTES = 8 << 20
@@ -43,6 +46,9 @@ GRADING_ENVIRONMENT = {
     "PYTEST_ADDOPTS": "-p no:cacheprovider",
     "CI": "1",
 }
+
+
+_LOG = logging.getLogger(__name__)
 
 
 class GradingStartError(SandboxError):
@@ -78,7 +84,7 @@ async def grade(
         timeout_sec: Seconds for the test command; a command that takes longer passed nothing.
 
     Raises:
-        GradingStartError: The grading sandbox could not be built: an infrastructure fault.
+        GradingStartError: The grading sandbox could not be built, however often: an infrastructure fault.
         GradingKilledError: Somebody outside killed it: likewise.
         GradingRuntimeError: What ran it is gone: likewise.
         SandboxError: It ended and nothing tells why, or its limits could not be measured, or it could not be killed.
@@ -87,7 +93,7 @@ async def grade(
     """
     started = time.monotonic()
     run = await asyncio.to_thread(_plan, task)
-    box = await _fresh(image, limits, task, run)
+    box = await _started(image, limits, task, run)
     try:
         env = {**box.environment, **run.env}
         split = await asyncio.to_thread(lambda: Ownership.of(task, image.pristine, env).split(patch))
@@ -170,6 +176,18 @@ async def _judge(tests: TestSpec | TestScript, box: Sandbox) -> _Judged:
             except InvalidRewardError as error:
                 return _Judged(0, "invalid_reward", report=content or text, note=f"[{error}; a reward is 0 or 1]")
             return _Judged(reward or 0, "no_report" if reward is None else "completed", report=content or text)
+
+
+async def _started(image: TaskImage, limits: Limits, task: Task, run: _Run) -> Sandbox:
+    """A fresh sandbox. The work to be graded is done and must not be lost to a machine that is busy for a moment, least
+    of all where agents of other trials could keep it busy and spare this one its 0."""
+    for pause in START_PAUSES:
+        try:
+            return await _fresh(image, limits, task, run)
+        except GradingStartError as error:
+            _LOG.warning("%s; the next try is in %g s", error.problem, pause)
+        await asyncio.sleep(pause)
+    return await _fresh(image, limits, task, run)
 
 
 async def _fresh(image: TaskImage, limits: Limits, task: Task, run: _Run) -> Sandbox:

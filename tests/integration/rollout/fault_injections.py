@@ -55,6 +55,15 @@ def kill_grader(scene: Scene) -> None:
     scene.trials.waiting.append(asyncio.create_task(lie_in_wait()))
 
 
+def busy(starts: int) -> Callable[[Scene], None]:
+    """A machine on which so many starts of the grading sandbox come to nothing."""
+
+    def keep_busy(scene: Scene) -> None:
+        scene.trials.busy[scene.box.image.pristine] = starts
+
+    return keep_busy
+
+
 def hang_up(scene: Scene) -> None:
     """The first process ends by itself: the host could not tell this from the agent's doing."""
     scene.box._channel.close()

@@ -1,6 +1,6 @@
 """Faults that look alike from inside, or from the other side: whoever did it decides the row."""
 
-from fault_injections import TIME_UP, kill_bwrap, kill_first, kill_grader, short_of, with_engine
+from fault_injections import TIME_UP, busy, kill_bwrap, kill_first, kill_grader, short_of, with_engine
 from faulty_engines import Loaded
 from faulty_trials import Injection
 from hostile_commands import FLOOD, SMALL_HOG, appending
@@ -17,6 +17,8 @@ TWINS: dict[str, tuple[Ended, Injection]] = {
         Ended.SANDBOX_KILLED,
         Injection([FIX, appending('__import__("time").sleep(20)'), "Mended."], host=kill_grader),
     ),
+    "the grading sandbox starts at the third try": (Ended.FINISHED, Injection(reward=1, host=busy(2))),
+    "the grading sandbox does not start": (Ended.GRADING_START, Injection(host=busy(99))),
     "the agent kills its process group": (
         Ended.HARNESS_KILLED,
         Injection([FIX, bash("kill -9 0"), "never asked for"], 1),

@@ -3,6 +3,7 @@ a part. What is done from outside is done by the host while the policy is asked.
 
 import asyncio
 import socket
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from rollout_kit import FIX, POLICY, playing, runtime, spec, write_task
 from small_harness import SmallHarness
 
 from lego_rl.engine.protocol import Engine
+from lego_rl.errors import SandboxError
 from lego_rl.gateway.server import Gateway, Listener
 from lego_rl.gateway.session import Session
 from lego_rl.gateway.template import ChatTemplate
@@ -28,6 +30,7 @@ from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.spec import HarnessChoice, TrialSpec
 from lego_rl.rollout.store import TrialStore
 from lego_rl.rollout.trial import Runtime
+from lego_rl.sandbox import grading
 from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
 from lego_rl.sandbox.processes import descendants
@@ -130,7 +133,8 @@ class FaultyTrials:
         boxes: Part → the sandbox of its newest try, once the harness runs.
         gateways: Part → the gateway of its newest try.
         graders: Pristine tree → the newest grading sandbox that started from it, once the tests run.
-        waiting: What the host has begun to do.
+        busy: Pristine tree → how many further starts of a grading sandbox from it fail.
+    waiting: What the host has begun to do.
         grading: Is told of every further one of `graders`.
     """
 
@@ -140,6 +144,7 @@ class FaultyTrials:
     boxes: dict[str, Sandbox] = field(default_factory=dict)
     gateways: dict[str, WatchedGateway] = field(default_factory=dict)
     graders: dict[Path, BubblewrapSandbox] = field(default_factory=dict)
+    busy: Counter[Path] = field(default_factory=Counter)
     waiting: list[asyncio.Task[None]] = field(default_factory=list)
     grading: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -176,6 +181,9 @@ class FaultyTrials:
             return self.injections[part].ended(done) if part in self.injections else done
 
         async def remembered(image: BubblewrapImage, phase: Phase, **options: Any) -> BubblewrapSandbox:
+            if phase is Phase.GRADING and self.busy[image.pristine] > 0:
+                self.busy[image.pristine] -= 1
+                raise SandboxError("the first process did not answer within 30 s")
             box = await start_box(image, phase, **options)
             if phase is Phase.GRADING:
                 self._tell_when_tested(box)
@@ -192,6 +200,7 @@ class FaultyTrials:
         monkeypatch.setattr(agent, "start", watched)
         monkeypatch.setattr(agent, "AROUND_THE_SESSION_SECONDS", 2.0)
         monkeypatch.setattr(trial, "trial_config", holed)
+        monkeypatch.setattr(grading, "START_PAUSES", (0.1, 0.1))
         monkeypatch.setattr(BubblewrapImage, "start", remembered)
 
     def _tell_when_tested(self, box: BubblewrapSandbox) -> None:

@@ -21,6 +21,7 @@ from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.runner import run_trials
 from lego_rl.rollout.spec import Grading, TrialSpec
 from lego_rl.rollout.trial import Runtime
+from lego_rl.sandbox import grading
 from lego_rl.sandbox.limits import LimitHits
 
 ENDS = {
@@ -224,7 +225,10 @@ async def test_a_sandbox_that_cannot_be_built_is_not_the_policys_fault(tmp_path:
     assert "no root file system" in record.outcome.detail
 
 
-async def test_a_grading_sandbox_that_cannot_be_built_is_not_the_policys_fault(tmp_path: Path) -> None:
+async def test_a_grading_sandbox_that_cannot_be_built_is_not_the_policys_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grading, "START_PAUSES", (0.0,))
     state = tmp_path / "state"
 
     def lose_the_work_trees(part: str, turn: int) -> None:

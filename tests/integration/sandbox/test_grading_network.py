@@ -14,6 +14,7 @@ from history_task import make_task
 from sandbox_tools import FIXED, processes_named, python, write_files
 
 from lego_rl.errors import SandboxError
+from lego_rl.sandbox import grading
 from lego_rl.sandbox import network as network_module
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
 from lego_rl.sandbox.codec import verdict_from_json
@@ -124,8 +125,9 @@ async def test_an_agent_phase_has_no_network_whatever_is_asked(image: TaskImage)
 
 
 async def test_bubblewrap_refuses_a_public_network_before_the_agent_starts(
-    task: Task, task_dir: Path, state: State
+    task: Task, task_dir: Path, state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(grading, "START_PAUSES", (0.0,))
     provider = BubblewrapProvider(state)
     with pytest.raises(SandboxError, match="no public network; name what they need"):
         provider.check_network(PublicNetwork())
