@@ -11,6 +11,7 @@ import struct
 from collections.abc import Sequence
 
 from lego_rl.errors import SandboxError
+from lego_rl.sandbox.open_files import allow_enough
 from lego_rl.sandbox.output import OutputPipe, readable_copy
 
 REPLY_BYTES = 4096
@@ -28,6 +29,7 @@ class Channel:
     """
 
     def __init__(self, control: socket.socket) -> None:
+        allow_enough()
         control.setblocking(False)
         self._control = control
         self._turn = asyncio.Lock()

@@ -364,7 +364,8 @@ def limit(processes: int, data: int, file: int) -> None:
         (resource.RLIMIT_NPROC, processes),
         (resource.RLIMIT_DATA, data),
         (resource.RLIMIT_FSIZE, file),
-        (resource.RLIMIT_NOFILE, OPEN_FILES if files == resource.RLIM_INFINITY else min(OPEN_FILES, files)),
+        # Half of what the host's process may open: it must have more descriptors on their way than anybody here can.
+        (resource.RLIMIT_NOFILE, OPEN_FILES if files == resource.RLIM_INFINITY else min(OPEN_FILES, files // 2)),
     )
     for name, value in wanted:
         if value:
