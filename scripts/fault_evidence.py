@@ -58,9 +58,12 @@ EVIDENCE: Mapping[str, Evidence] = {
     ),
     "runtime_lost": Evidence("its daemon is gone, or its node", "both are outside of it"),
     "grading_start": Evidence("there is no sandbox to grade in", "the change was not in it yet"),
-    "host_disk_full": Evidence("it is full when the sandbox is gone", "what the trial held is given back by then"),
-    "host_out_of_memory": Evidence("none is left when the sandbox is gone", "the same"),
-    "host_out_of_handles": Evidence("none is left when sandbox and session are gone", "the same"),
+    "host_disk_full": Evidence(
+        "when the sandbox is gone the disk is full, and would be if all other sandboxes were gone too",
+        "what agents hold, the trial's own and those of others, is counted as free",
+    ),
+    "host_out_of_memory": Evidence("the same of memory", "the same"),
+    "host_out_of_handles": Evidence("the same of file handles, of the machine's and of this process's", "the same"),
     "cancelled": Evidence("somebody stopped the run", "the trial is run again when it is resumed"),
     "unattributed_before": Evidence("an error that nobody foresaw, before the policy was asked", _NO_AGENT),
 }
@@ -70,8 +73,8 @@ _TWINS = (
     ("looks alike", "the policy's", "the infrastructure's"),
     ("---",) * 3,
     ("everything in the sandbox is dead", "`harness_killed`, `sandbox_lost`", "`sandbox_killed`, `runtime_lost`"),
-    ("no disk", "`out_of_disk`: its quota", "`host_disk_full`"),
-    ("no memory", "`out_of_memory`: its limit", "`host_out_of_memory`"),
+    ("no disk", "`out_of_disk`: its quota; or all trials together fill the disk", "`host_disk_full`"),
+    ("no memory", "`out_of_memory`: its limit; or all trials together use it up", "`host_out_of_memory`"),
     ("nobody answers the harness", "the budget, or how the harness ended", "`gateway_lost`"),
     (
         "no answer of the model",
@@ -107,6 +110,9 @@ together with the agents of other trials. Where it cannot be told, the policy an
 
 _ALIKE = """
 That other trials ended so at the same moment is no evidence: the same policy plays all of them, and their clocks agree.
+Nor is what they take from each other. The host has run out of something where next to nothing is left of it and, with
+all that is held by sandboxes of the same `sandbox.state`, there would be less than one trial may use. So that honest
+trials do not pay for it, a run begins only [where there is room](sandbox.md#limits) for all trials at once.
 Programs that guard the memory of the machine (systemd-oomd, earlyoom) kill as an administrator does: keep the sandboxes
 out of their reach, or a trial that provokes them is masked.
 

@@ -29,6 +29,7 @@ from lego_rl.rollout.runner import Progress
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.rollout.trial import Runtime
 from lego_rl.sandbox.environments import provider_of, state_of
+from lego_rl.sandbox.room import check_room
 from lego_rl.sandbox.sandbox import Provider
 from lego_rl.tasks.pool import load_pool, pool_folder
 from lego_rl.train.card import PolicyCard
@@ -88,11 +89,25 @@ def _check_networks(tasks: LoopTasks, provider: Provider) -> None:
             raise SandboxError(f"task {task.id} cannot be graded here: {error.problem}", error.fix) from error
 
 
-def check_recipe(recipe: Recipe) -> HarnessBundle:
+def check_machine(recipe: Recipe, tasks: LoopTasks) -> str | None:
+    """Whether this machine has room for the trials that run at the same time.
+
+    Returns:
+        What to be told of, if anything; see `check_room`.
+
+    Raises:
+        SandboxError: It has not.
+    """
+    every = chain(tasks.train, *tasks.evaluated.values())
+    allowed = [recipe.sandbox.limits(task.memory_mb, task.storage_mb) for task in every]
+    return check_room(recipe.sandbox, state_of(recipe.sandbox), allowed, recipe.rollout.concurrency)
+
+
+def check_recipe(recipe: Recipe) -> tuple[HarnessBundle, str | None]:
     """Whether everything that a recipe names is there and fits, without loading a weight.
 
     Returns:
-        The bundle of its harness.
+        The bundle of its harness, and what to be told of this machine, if anything.
 
     Raises:
         LegoError: Something is missing or does not fit.
@@ -101,8 +116,7 @@ def check_recipe(recipe: Recipe) -> HarnessBundle:
     source = policy_directory(recipe.policy.path)
     check_policy(recipe, source)
     parts = _RuntimeParts.load(recipe, source)
-    load_tasks(recipe)
-    return parts.bundle
+    return parts.bundle, check_machine(recipe, load_tasks(recipe))
 
 
 @contextmanager

@@ -58,10 +58,11 @@ def recipe(path: Path, overrides: Sequence[str]) -> None:
     from lego_rl.commands.assemble import check_recipe  # it imports torch, which the check of a sandbox does not need
 
     resolved = read_recipe(path, overrides)
-    bundle = check_recipe(resolved)
+    bundle, warning = check_recipe(resolved)
     console = Screen()
     console.print(f"harness: {bundle.name} {bundle.version} is installed")
     console.print(
         f"policy: {resolved.policy.path} fits the budget, its template and {resolved.policy.tool_parser} agree"
     )
     console.print(f"tasks: split {resolved.tasks.train!r} and what is evaluated are there")
+    console.print(f"machine: {warning or 'it has room for all trials that run at the same time'}")

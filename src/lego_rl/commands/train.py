@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from lego_rl.commands import report
-from lego_rl.commands.assemble import EngineWrapper, batch_shape, load_tasks, loop_parts, unchanged
+from lego_rl.commands.assemble import EngineWrapper, batch_shape, check_machine, load_tasks, loop_parts, unchanged
 from lego_rl.commands.policies import read_recipe
 from lego_rl.commands.program import program
 from lego_rl.commands.progress import ConsoleProgress
@@ -89,6 +89,8 @@ def execute(recipe: Recipe, *, rewards: Rewards = as_graded, inject: EngineWrapp
         LegoError: As for `start`.
     """
     tasks = load_tasks(recipe)
+    if (warning := check_machine(recipe, tasks)) is not None:
+        typer.echo(f"note: {warning}", err=True)
     directory = RunDirectory.make(recipe.run.dir)
     begun = directory.recipe.exists()
     with (

@@ -21,7 +21,7 @@ from lego_rl.harness.base import Harness, HarnessBundle
 from lego_rl.harness.start import PORT, place, start
 from lego_rl.rollout.live_registry import reach
 from lego_rl.sandbox.environment import SealedEnvironment
-from lego_rl.sandbox.limits import LimitReport
+from lego_rl.sandbox.limits import LimitReport, Limits
 from lego_rl.sandbox.sandbox import Completed
 
 AROUND_THE_SESSION_SECONDS = 15.0
@@ -44,6 +44,7 @@ class LiveTrial:
         model: Model name that the harness sends.
         sandbox_started: Whether a sandbox stood in which the harness could be set up.
         limits: What enforces the sandbox's limits.
+        allowed: The limits themselves.
         began: Whether the harness was started.
         completed: How the harness ended.
         trajectory: What the session captured, once it is closed.
@@ -58,6 +59,7 @@ class LiveTrial:
     model: str
     sandbox_started: bool = False
     limits: LimitReport | None = None
+    allowed: Limits = field(default_factory=Limits)
     began: bool = False
     completed: Completed | None = None
     trajectory: Trajectory | None = None
@@ -125,6 +127,7 @@ class HarnessAgent(BaseAgent):  # type: ignore[misc]  # Harbor has no types
         self._live.sandbox_started = True
         sandbox = _sealed(environment)
         self._live.limits = sandbox.limit_report
+        self._live.allowed = sandbox.limits
         await self._live.listen(sandbox)
 
     @override

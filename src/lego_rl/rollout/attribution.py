@@ -59,7 +59,7 @@ class HostFailure(StrEnum):
     RUNTIME = "runtime"
     GRADING_START = "grading_start"
     DISK = "disk"
-    """The host had run out of it, with the trial's own share given back; the next two likewise."""
+    """The host had run out of it, with all given back that sandboxes hold; the next two likewise."""
     MEMORY = "memory"
     HANDLES = "handles"
 

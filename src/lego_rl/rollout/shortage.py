@@ -1,23 +1,36 @@
 """Whether the host itself has run out of something that every trial needs.
 
-Invariant: an agent cannot bring a shortage about. It is looked for when the trial's sandbox and session are gone, so
-nothing that its agent still held is counted; the error that a trial ended with is no evidence, for an agent can fill a
-disk or hold connections open until the host meets the same error.
+Invariant: no agent can bring a shortage about, nor can all of them together. The host is short of something only where
+next to nothing is left of it and, with everything given back that sandboxes hold, there would still be less than a
+single trial may use. It is looked for when the trial's own sandbox and session are gone. The error that the trial ended
+with is no evidence, for an agent can fill a disk or hold connections open until the host meets the same error; what
+cannot be measured is no evidence either.
 """
 
+import errno
 import os
 import resource
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from lego_rl.sandbox.diff import MAX_CHANGES
+from lego_rl.sandbox.held import Held
+from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.pace import TooMuchError
+
 _MIB = 1 << 20
+_HANDLES = 4096
+"""What one process of a sandbox may open."""
+_GIVEN_BACK = ("socket:", "pipe:")
+"""What a process has open for agents: their connections, and the output of what runs in a sandbox."""
 
 
 @dataclass(frozen=True)
 class Reserves:
-    """With how little the host counts as having run out.
+    """With how little left the host counts as having run out.
 
     Attributes:
         disk_bytes: Free space of a file system.
@@ -45,51 +58,97 @@ class Shortage:
     found: str
 
 
-def host_shortage(folders: Iterable[Path], reserves: Reserves | None = None) -> Shortage | None:
-    """What the host has run out of; ``None`` where it has enough of everything.
+def host_shortage(
+    folders: Iterable[Path], held: Held, allowed: Limits | None = None, reserves: Reserves | None = None
+) -> Shortage | None:
+    """What the host has run out of; ``None`` where it has enough of everything. It may take seconds.
 
     Args:
         folders: Where trials write on the host; one that does not exist stands for its nearest parent.
-        reserves: With how little the host counts as having run out.
+        held: What trials and their sandboxes hold for as long as they run.
+        allowed: What the trial's sandbox may use.
+        reserves: With how little left the host counts as having run out.
     """
-    least = reserves or Reserves()
     try:
-        found = (_disk(_existing(folder), least) for folder in folders)
-        disk = next((each for each in found if each is not None), None)
-        return disk or _handles(least) or _memory(least)
-    except OSError as error:  # such as no handle left to count the handles with
+        return next(_shortages(folders, held, allowed or Limits(), reserves or Reserves()), None)
+    except TooMuchError:
+        return None
+    except OSError as error:
+        if error.errno == errno.ENFILE:  # All of the machine's are open, and whose they are cannot be looked up.
+            return None
         return Shortage("handles", f"the host cannot say what it has left ({error.strerror})")
+
+
+def _shortages(folders: Iterable[Path], held: Held, allowed: Limits, least: Reserves) -> Iterator[Shortage]:
+    for folder in map(_existing, folders):
+        yield from _on_disk(folder, held, allowed, least)
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit != resource.RLIM_INFINITY and _left(lambda: limit - len(_open()), least.handles, _for_agents) is not None:
+        yield Shortage("handles", f"this process has {len(_open())} of at most {limit} files open")
+    if (handles := _left(_free_handles, least.handles, held.handles, _HANDLES)) is not None:
+        yield Shortage("handles", f"the machine can have {handles} more files open")
+    if (memory := _left(_available, least.memory_bytes, held.memory, allowed.memory_mb * _MIB)) is not None:
+        yield Shortage("memory", f"the machine has {memory // _MIB} MiB of memory left")
+
+
+def _on_disk(folder: Path, held: Held, allowed: Limits, least: Reserves) -> Iterator[Shortage]:
+    device = folder.stat().st_dev
+    free = _left(lambda: _free(folder), least.disk_bytes, lambda: held.on_disk(device).size, allowed.disk_mb * _MIB)
+    if free is not None:
+        yield Shortage("disk", f"the disk that holds {folder} is full ({free // _MIB} MiB free)")
+    if not os.statvfs(folder).f_files:  # Some file systems make inodes as they need them and say 0 of 0.
+        return
+    files = _left(lambda: os.statvfs(folder).f_favail, least.files, lambda: held.on_disk(device).count, MAX_CHANGES)
+    if files is not None:
+        yield Shortage("disk", f"the disk that holds {folder} has {files} inodes left")
+
+
+def _left(look: Callable[[], int], least: int, held: Callable[[], int], enough: int = 0) -> int | None:
+    """How much is left of something of which there would be too little with all given back; ``None`` if enough is.
+
+    Args:
+        look: How much is left now.
+        least: What always has to be.
+        held: How much would be given back.
+        enough: What a trial may use of it.
+    """
+    before = look()
+    if before >= least:
+        return None
+    given_back = held()
+    after = look()  # For what was given back while it was counted.
+    if after >= least or max(before, after) + given_back >= max(least, enough):
+        return None
+    return after
 
 
 def _existing(folder: Path) -> Path:
     return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
 
 
-def _disk(folder: Path, least: Reserves) -> Shortage | None:
+def _free(folder: Path) -> int:
     found = os.statvfs(folder)
-    free = found.f_bavail * found.f_frsize
-    if free < least.disk_bytes:
-        return Shortage("disk", f"the disk that holds {folder} is full ({free // _MIB} MiB free)")
-    # Some file systems make inodes as they need them and say 0 of 0.
-    if found.f_files and found.f_favail < least.files:
-        return Shortage("disk", f"the disk that holds {folder} has {found.f_favail} inodes left")
-    return None
+    return found.f_bavail * found.f_frsize
 
 
-def _handles(least: Reserves) -> Shortage | None:
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    own = sum(1 for _ in Path("/proc/self/fd").iterdir())
+def _open() -> list[str]:
+    """What this process has open."""
+    links = []
+    for path in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # such as the folder's own
+            links.append(str(path.readlink()))
+    return links
+
+
+def _for_agents() -> int:
+    return sum(link.startswith(_GIVEN_BACK) for link in _open())
+
+
+def _free_handles() -> int:
     used, _, most = (int(word) for word in Path("/proc/sys/fs/file-nr").read_text().split())
-    if limit != resource.RLIM_INFINITY and limit - own < least.handles:
-        return Shortage("handles", f"this process has {own} of at most {limit} files open")
-    if most - used < least.handles:
-        return Shortage("handles", f"the machine has {used} of at most {most} files open")
-    return None
+    return most - used
 
 
-def _memory(least: Reserves) -> Shortage | None:
+def _available() -> int:
     lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-    available = int(lines["MemAvailable"].split()[0]) * 1024
-    if available < least.memory_bytes:
-        return Shortage("memory", f"the machine has {available // _MIB} MiB of memory left")
-    return None
+    return int(lines["MemAvailable"].split()[0]) * 1024

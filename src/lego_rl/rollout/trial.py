@@ -38,6 +38,7 @@ from lego_rl.rollout.shortage import Reserves, host_shortage
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import RunDirectory, TrialStore
 from lego_rl.sandbox.environments import provider_of, state_of
+from lego_rl.sandbox.held import Held
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
 from lego_rl.tasks.task import Task
@@ -177,10 +178,13 @@ async def _harbor(
 
 async def _inspect(runtime: Runtime, live: LiveTrial, grades: Grades, failure: Failure | None) -> Inspection:
     """Ask the host what it lacks. Sandbox and session are closed by now: what is short is short without them."""
-    may = may_be_short(live, grades, failure)
-    folders = (runtime.state.root, runtime.directory.path)
+    shortage = None
+    if may_be_short(live, grades, failure):
+        folders = (runtime.state.root, runtime.directory.path)
+        held = Held(runtime.state, (runtime.directory.scratch,))
+        shortage = await asyncio.to_thread(host_shortage, folders, held, live.allowed, runtime.reserves)
     return Inspection(
-        shortage=host_shortage(folders, runtime.reserves) if may else None,
+        shortage=shortage,
         engine_silent=live.session.unanswered and await runtime.gateway.engine_hangs(runtime.step_sec),
     )
 

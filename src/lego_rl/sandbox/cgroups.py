@@ -68,6 +68,15 @@ class Cgroups:
             raise FileNotFoundError(f"a limit is {' or '.join(limits)}")
         return int(limits[0]), int(limits[1])
 
+    def used(self) -> int:
+        """Bytes of memory in use.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        name = "memory.current" if self.version == "cgroup-v2" else "memory.usage_in_bytes"
+        return int((self.groups["memory"] / name).read_text())
+
     @property
     def paths(self) -> list[Path]:
         """Every group, once."""

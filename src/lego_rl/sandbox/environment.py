@@ -118,14 +118,7 @@ class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no
     @property
     def limits(self) -> Limits:
         """The limits of the agent phase, the task's own first; the grading sandbox is given the same."""
-        config, settings = self.task_env_config, self._settings
-        chosen = {
-            "processes": settings.processes,
-            "scratch_mb": settings.scratch_mb,
-            "memory_mb": self._effective_memory_mb,
-            "disk_mb": settings.disk_mb if config.storage_mb is None else config.storage_mb,
-        }
-        return Limits(**{name: value for name, value in chosen.items() if value is not None})
+        return self._settings.limits(self._effective_memory_mb, self.task_env_config.storage_mb)
 
     @property
     def limit_report(self) -> LimitReport:

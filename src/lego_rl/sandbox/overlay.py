@@ -10,10 +10,11 @@ attributes are in ``user.overlay.`` where the overlay was mounted in a user name
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from lego_rl.sandbox.pace import Pace
+from lego_rl.sandbox.pace import Pace, TooMuchError
 
 ATTRIBUTE_PREFIXES = ("user.overlay.", "trusted.overlay.")
 BLOCK = 4096
@@ -31,42 +32,61 @@ def is_opaque(path: Path) -> bool:
     return _attribute(path, "opaque") == b"y"
 
 
+class TooDeepError(TooMuchError):
+    """A folder is nested beyond what a path names."""
+
+
 def measure(layer: Path, limit: int, pace: Pace) -> int:
     """Size of a layer in bytes, each entry counted as a block at least; stops soon after `limit`.
 
-    The sandbox may still be writing: what vanishes meanwhile is not counted. Nothing can be hidden from the count: a
-    folder that its owner made unreadable is made readable again, and one nested beyond what a path names is too much.
+    Nothing can be hidden from the count: one that is nested beyond what a path names is too much.
 
     Raises:
         TooMuchError: It takes longer than a look may.
     """
     total = 0
-    folders = [layer]
-    while folders and total <= limit:
-        folder = folders.pop()
-        try:
-            total += _measure_folder(folder, folders, pace)
-        except PermissionError:
-            with suppress(OSError):
-                _let_owner_read(folder)
-                total += _measure_folder(folder, folders, pace)
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                return limit + 1
+    try:
+        for status in statuses(layer, pace):
+            total += max(BLOCK, status.st_blocks * 512)
+            if total > limit:
+                break
+    except TooDeepError:
+        return limit + 1
     return total
 
 
-def _measure_folder(folder: Path, found: list[Path], pace: Pace) -> int:
-    total = 0
+def statuses(folder: Path, pace: Pace) -> Iterator[os.stat_result]:
+    """Of everything below a folder that sandboxes may still be writing to; what vanishes meanwhile is left out.
+
+    A folder that its owner made unreadable is made readable again. Links are not followed.
+
+    Raises:
+        TooDeepError: A folder is nested beyond what a path names.
+        TooMuchError: It takes longer than a look may.
+    """
+    folders = [folder]
+    while folders:
+        place = folders.pop()
+        try:
+            yield from _in_folder(place, folders, pace)
+        except PermissionError:
+            with suppress(OSError):
+                _let_owner_read(place)
+                yield from _in_folder(place, folders, pace)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                raise TooDeepError("a folder is nested beyond what a path names") from error
+
+
+def _in_folder(folder: Path, found: list[Path], pace: Pace) -> Iterator[os.stat_result]:
     with os.scandir(folder) as entries:
         for entry in entries:
             pace.step()
             with suppress(FileNotFoundError):
                 status = entry.stat(follow_symlinks=False)
-                total += max(BLOCK, status.st_blocks * 512)
                 if stat.S_ISDIR(status.st_mode):
                     found.append(Path(entry.path))
-    return total
+                yield status
 
 
 def _let_owner_read(folder: Path) -> None:

@@ -3,6 +3,8 @@
 Invariant: a process that ends meanwhile is left out, whatever it is called and however deep the tree is.
 """
 
+import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +19,38 @@ def descendants(first: int) -> list[int]:
             with suppress(OSError):
                 family += [int(child) for child in children.read_text().split()]
     return family
+
+
+def users_of(folders: Iterable[str]) -> dict[str, list[int]]:
+    """Folder → the processes in whose sandbox it is: it itself is bound somewhere in their mount namespace.
+
+    The overlay of a container's work tree proves nothing. A daemon mounts it where everybody on the machine sees it,
+    and leaves it there if it dies. And whatever is mounted, what shares the mounts of this process or of the machine's
+    first one is in no sandbox.
+
+    Source: proc(5), ``/proc/PID/mountinfo``: its fourth field is the folder that is bound, its last ones an overlay's.
+
+    Args:
+        folders: Names that no other folder has.
+    """
+    names = {os.fsencode(name): name for name in folders}
+    shared = {_mounts_of("self"), _mounts_of("1")}
+    found: dict[str, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/mountinfo"):
+        with suppress(OSError):  # it ends meanwhile, or is another user's
+            if (path.parent / "ns" / "mnt").stat().st_ino in shared:
+                continue
+            bound = {part for line in path.read_bytes().splitlines() for part in line.split()[3].split(b"/")}
+            for name in names.keys() & bound:
+                found.setdefault(names[name], []).append(int(path.parent.name))
+    return found
+
+
+def _mounts_of(process: str) -> int | None:
+    """Which mount namespace a process is in; ``None`` for one of another user."""
+    with suppress(PermissionError):
+        return Path("/proc", process, "ns", "mnt").stat().st_ino
+    return None
 
 
 def exceeds(first: int, limit_kib: int, pace: Pace) -> bool:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
+from lego_rl.sandbox.limits import Limits
 from lego_rl.settings import FolderPath, Settings
 
 type _Place = Annotated[str, Field(pattern=r"^[^\s:/]+:[1-9][0-9]{0,4}$")]
@@ -47,6 +48,21 @@ class SandboxSettings(Settings):
     as the task names it to ``ADDRESS:PORT`` as this machine reaches it. Only tests reach them, never an agent."""
     grading_sec: float | None = Field(default=None, gt=0)
     """Caps the seconds of a task's tests, its ``[verifier] timeout_sec``; tests that take longer have not passed."""
+
+    def limits(self, memory_mb: int | None, storage_mb: int | None) -> Limits:
+        """The limits of one sandbox.
+
+        Args:
+            memory_mb: Those that the task itself sets, in MiB.
+            storage_mb: See `memory_mb`.
+        """
+        chosen = {
+            "processes": self.processes,
+            "scratch_mb": self.scratch_mb,
+            "memory_mb": memory_mb,
+            "disk_mb": self.disk_mb if storage_mb is None else storage_mb,
+        }
+        return Limits(**{name: value for name, value in chosen.items() if value is not None})
 
     @model_validator(mode="after")
     def _the_root_is_the_environments(self) -> Self:

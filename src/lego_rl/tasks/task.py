@@ -58,6 +58,7 @@ class Task:
         tests: The test specification, or the task's own script.
         agent_timeout_sec: Wall-clock limit of the agent phase.
         memory_mb: Memory limit of the sandbox, in MiB.
+        storage_mb: The same for what a trial may change, where the task sets one.
         split: Which split of its pool it belongs to.
         history: How much of its git history it shows, and when.
         network: What its tests may reach; an agent never has a network.
@@ -74,6 +75,7 @@ class Task:
     tests: TestSpec | TestScript
     agent_timeout_sec: float
     memory_mb: int
+    storage_mb: int | None = None
     split: str = "default"
     history: History = field(default_factory=History)
     network: Network = NO_NETWORK
@@ -104,6 +106,7 @@ class Task:
             tests=tests,
             agent_timeout_sec=config.agent.timeout_sec,
             memory_mb=config.environment.memory_mb,
+            storage_mb=config.environment.storage_mb,
             split=config.metadata.split,
             history=_history(path, config, tests if isinstance(tests, TestSpec) else None),
             network=_network(config, path / "task.toml"),
@@ -167,6 +170,7 @@ class _Environment(_Reach):
     workdir: str = Field(default="/app", pattern="^/")
     docker_image: str | None = None
     memory_mb: int = Field(default=2048, gt=0)
+    storage_mb: int | None = Field(default=None, gt=0)
 
 
 class _Config(BaseModel):
