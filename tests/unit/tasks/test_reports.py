@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lego_rl.errors import TaskError
-from lego_rl.tasks.reports import ambiguous, parse_pytest_junit, parser_named
+from lego_rl.tasks.reports import MAX_TAG_BYTES, ambiguous, parse_pytest_junit, parser_named
 
 REPORT = b"""<?xml version="1.0" encoding="utf-8"?>
 <testsuites><testsuite name="pytest" tests="6">
@@ -117,6 +117,23 @@ def test_no_report_raises(report: bytes) -> None:
 def test_a_declared_encoding_cannot_make_the_parser_raise(encoding: str) -> None:
     report = f'<?xml version="1.0" encoding="{encoding}"?><s><testcase classname="a" name="t"/></s>'.encode()
     assert parse_pytest_junit(report, ["a.py::t"])["a.py::t"] in ("passed", "missing")
+
+
+LONG = {
+    "message": '<failure message="{}"/>', "text": "<failure>{}</failure>", "name": "<{}/>", "comment": "<!--{}-->",
+    "attributes": "<failure {}/>",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", LONG)
+def test_a_tag_is_read_up_to_a_size(where: str) -> None:
+    def status(size: int) -> str:
+        filling = "".join(f'a{number}="" ' for number in range(size // 11)) if where == "attributes" else "x" * size
+        report = f'<s><testcase classname="a" name="t">{LONG[where].format(filling)}</testcase></s>'
+        return parse_pytest_junit(report.encode(), ["a.py::t"])["a.py::t"]
+
+    assert status(1 << 20) == ("passed" if where in ("name", "comment") else "failed")
+    assert status(MAX_TAG_BYTES * 2) == ("failed" if where == "text" else "missing")
 
 
 def test_invented_tests_take_no_memory() -> None:
