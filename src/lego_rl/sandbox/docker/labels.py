@@ -6,6 +6,7 @@ container has the labels of its image as well, so labels alone prove nothing: it
 """
 
 import logging
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,11 @@ from lego_rl.sandbox.state import RunFolder, State
 STATE, OWNER, SANDBOX = "lego-rl.state", "lego-rl.owner", "lego-rl.sandbox"
 IMAGE = "lego-rl.image"
 """Of images, which belong to nobody: what they were made for. No container is ever removed for it."""
+
+QUIET_SECONDS, REAP_SECONDS = 1.0, 20.0
+"""How long nothing may come up until a daemon has made all that a killed owner asked it for, and how long that is
+waited for at most."""
+PAUSE_SECONDS = 0.1
 
 _log = logging.getLogger(__name__)
 
@@ -60,21 +66,41 @@ class Mark:
 def reap(engine: Engine, state: State) -> list[str]:
     """Remove the containers and volumes that killed owners left.
 
+    Where an owner was killed with sandboxes in flight, the daemon may still be making what it was asked for: it is
+    looked at until nothing has come up for a while. What comes later still was never started, and is found next time.
+
     Returns:
         The names of the sandboxes that they were of.
 
     Raises:
         DaemonError: The daemon cannot be asked what there is.
     """
+    removed, refused = set[str](), dict[str, str]()
+    end = time.monotonic() + (REAP_SECONDS if state.stale() else 0)
+    quiet_at = time.monotonic() + QUIET_SECONDS
+    while True:
+        refused.clear()
+        if _removed(engine, state, removed, refused):
+            quiet_at = time.monotonic() + QUIET_SECONDS
+        if time.monotonic() >= min(end, quiet_at):
+            break
+        time.sleep(PAUSE_SECONDS)
+    for name, why in refused.items():
+        _log.warning("%s is left for the next run to remove: %s", name, why)
+    return sorted(removed)
+
+
+def _removed(engine: Engine, state: State, removed: set[str], refused: dict[str, str]) -> bool:
+    """Remove what is there; whether anything was."""
     mine = {STATE: str(state.root.resolve())}
-    removed = []
-    for found in engine.containers(mine):
-        if _is_stale(found["Labels"]) and _is_named(found, state) and _done(engine.remove, found["Id"]):
-            removed.append(found["Labels"][SANDBOX])
-    for found in engine.volumes(mine):
-        if _is_stale(found["Labels"]):
-            _done(engine.remove_volume, found["Name"])
-    return removed
+    containers = [one for one in engine.containers(mine) if _is_stale(one["Labels"]) and _is_named(one, state)]
+    for found in containers:
+        if _done(engine.remove, found["Id"], refused):
+            removed.add(found["Labels"][SANDBOX])
+    volumes = [found["Name"] for found in engine.volumes(mine) if _is_stale(found["Labels"])]
+    for name in volumes:
+        _done(engine.remove_volume, name, refused)
+    return bool(containers or volumes)
 
 
 def _is_stale(labels: Mapping[str, str]) -> bool:
@@ -87,10 +113,10 @@ def _is_named(container: Json, state: State) -> bool:
     return any(name.removeprefix("/").startswith(own) for name in container["Names"])
 
 
-def _done(remove: Callable[[str], None], name: str) -> bool:
+def _done(remove: Callable[[str], None], name: str, refused: dict[str, str]) -> bool:
     try:
         remove(name)
     except DaemonError as error:
-        _log.warning("%s is left for the next run to remove: %s", name, error)
+        refused[name] = str(error)
         return False
     return True
