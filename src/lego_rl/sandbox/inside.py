@@ -122,6 +122,8 @@ def run(cwd: str, argv: "list[str]", environment: "dict[str, str]") -> None:
     """In a child: become the program."""
     os.setsid()
     signal.set_wakeup_fd(-1)
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files // 2, files // 2))
     for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     try:
@@ -358,14 +360,19 @@ REQUESTS = {
 
 
 def limit(processes: int, data: int, file: int) -> None:
-    """Set the limits of everything that will run here; processes are counted per user namespace since Linux 5.14."""
-    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    """Set the limits of everything that will run here; processes are counted per user namespace since Linux 5.14.
+
+    Of open files `run` leaves half. Descriptors on their way through sockets are counted per user, and one more is
+    refused where there are as many as its sender may open: this process, which sends one, must be able to have more of
+    them than whatever runs in any sandbox, and the host's process, which sends many, more than this one.
+    """
+    _, host = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = 2 * OPEN_FILES if host == resource.RLIM_INFINITY else min(2 * OPEN_FILES, host // 2)
     wanted = (
         (resource.RLIMIT_NPROC, processes),
         (resource.RLIMIT_DATA, data),
         (resource.RLIMIT_FSIZE, file),
-        # Half of what the host's process may open: it must have more descriptors on their way than anybody here can.
-        (resource.RLIMIT_NOFILE, OPEN_FILES if files == resource.RLIM_INFINITY else min(OPEN_FILES, files // 2)),
+        (resource.RLIMIT_NOFILE, files),
     )
     for name, value in wanted:
         if value:

@@ -9,11 +9,11 @@ able to have as many on their way as this process may open.
 import resource
 
 ENOUGH = 16_384
-"""Four times what a process of a sandbox may open (`inside.OPEN_FILES`), which bounds what it has on their way."""
+"""Four times what a process of a sandbox may open (`inside.OPEN_FILES`), and twice what its first process may."""
 
 
 def allow_enough() -> None:
-    """Raise this process's own limit, as far as it may; a lower hard limit bounds sandboxes to half of it."""
+    """Raise this process's own limit as far as it may; where that is less, sandboxes are given a quarter of it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(ENOUGH, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

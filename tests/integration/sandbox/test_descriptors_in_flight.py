@@ -50,8 +50,9 @@ async def test_one_sandbox_does_not_keep_the_host_from_talking_to_another(image:
         honest = await image.start(Phase.GRADING)
         try:
             await honest.put("/app", [Record("new.txt", "file", b"new")])
-            done = await honest.exec(["cat", "new.txt"], timeout_sec=30)
-            assert (done.stdout, done.died) == ("new", False)
+            done = await honest.exec(["sh", "-c", "cat new.txt; ulimit -Hn"], timeout_sec=30)
+            assert (done.stdout, done.died) == (f"new{min(4096, hard // 4)}\n", False)
+            (await honest.listen(8100)).close()
         finally:
             await honest.close()
         assert not flood.done()
