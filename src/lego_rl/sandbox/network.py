@@ -10,18 +10,23 @@ listen there are bound inside and handed to the host, as the gateway's is, and t
 
 import asyncio
 import logging
+import resource
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from lego_rl.sandbox.reachable import may_be_reached
 from lego_rl.tasks.network import NamedHosts
 
 BASE_HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
 MAX_CONNECTIONS = 64
-"""Of one sandbox at one time; more are closed at once."""
+"""Of one sandbox at one time, fewer where file handles are few; more are closed at once."""
+FEWEST_CONNECTIONS = 4
+SHARE_OF_HANDLES = 0.25
+"""What the relays of this process share of its file handles, each as much as the others; a connection takes two."""
 CONNECT_SECONDS = 10.0
 PIECE_BYTES = 1 << 16
 
@@ -54,6 +59,9 @@ class Relay:
         services: ``HOST:PORT`` as the task names it → ``ADDRESS:PORT`` where it is.
     """
 
+    in_use: ClassVar[set["Relay"]] = set()
+    """All that are open in this process."""
+
     def __init__(self, services: Mapping[str, str]) -> None:
         self._services = services
         self._servers: list[asyncio.Server] = []
@@ -67,6 +75,7 @@ class Relay:
             SandboxError: A port cannot be bound.
         """
         relay = cls(services)
+        cls.in_use.add(relay)
         try:
             for name, address in loopback_addresses(network).items():
                 for port in network.ports:
@@ -79,6 +88,7 @@ class Relay:
 
     async def close(self) -> None:
         """Hang up everywhere. Calling it again does nothing."""
+        Relay.in_use.discard(self)
         for server in self._servers:
             server.close()
         for connection in self._connections:
@@ -88,7 +98,7 @@ class Relay:
     async def _accepted(self, name: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._connections) >= MAX_CONNECTIONS:
+        if len(self._connections) >= connections_each(len(Relay.in_use)):
             writer.close()
             return
         self._connections.add(task)
@@ -119,6 +129,14 @@ class Relay:
                 with suppress(OSError):
                     return await asyncio.open_connection(address, port)
         raise RelayRefusedError(f"{name} has no address that answers and may be reached")
+
+
+def connections_each(relays: int) -> int:
+    """Most connections of each of several relays: tested code may not use up the handles that other trials need."""
+    handles, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if handles == resource.RLIM_INFINITY:
+        return MAX_CONNECTIONS
+    return max(FEWEST_CONNECTIONS, min(MAX_CONNECTIONS, int(SHARE_OF_HANDLES * handles) // (2 * max(1, relays))))
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

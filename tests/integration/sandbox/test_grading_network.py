@@ -1,6 +1,7 @@
 """What a task declares of a network is there for its tests, through the host, and never for the agent."""
 
 import asyncio
+import resource
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -139,7 +140,9 @@ async def test_bubblewrap_refuses_a_public_network_before_the_agent_starts(
 async def test_connections_are_bounded_and_end_with_the_sandbox(
     provider: Provider, task_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(network_module, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(network_module, "FEWEST_CONNECTIONS", 1)
+    handles, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    monkeypatch.setattr(network_module, "SHARE_OF_HANDLES", 6.5 / handles)
     ended = []
     held = asyncio.Semaphore(0)
 
