@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from lego_rl.sandbox.diff import MAX_CHANGES
+from lego_rl.sandbox.disk import free_bytes
 from lego_rl.sandbox.held import Held
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.pace import TooMuchError
@@ -93,7 +94,9 @@ def _shortages(folders: Iterable[Path], held: Held, allowed: Limits, least: Rese
 
 def _on_disk(folder: Path, held: Held, allowed: Limits, least: Reserves) -> Iterator[Shortage]:
     device = folder.stat().st_dev
-    free = _left(lambda: _free(folder), least.disk_bytes, lambda: held.on_disk(device).size, allowed.disk_mb * _MIB)
+    free = _left(
+        lambda: free_bytes(folder), least.disk_bytes, lambda: held.on_disk(device).size, allowed.disk_mb * _MIB
+    )
     if free is not None:
         yield Shortage("disk", f"the disk that holds {folder} is full ({free // _MIB} MiB free)")
     if not os.statvfs(folder).f_files:  # Some file systems make inodes as they need them and say 0 of 0.
@@ -124,11 +127,6 @@ def _left(look: Callable[[], int], least: int, held: Callable[[], int], enough: 
 
 def _existing(folder: Path) -> Path:
     return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-
-
-def _free(folder: Path) -> int:
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
 
 
 def _open() -> list[str]:

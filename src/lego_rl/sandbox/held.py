@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from lego_rl.sandbox.cgroups import Cgroups
 from lego_rl.sandbox.overlay import statuses
-from lego_rl.sandbox.pace import Pace
-from lego_rl.sandbox.processes import proportional_kib, users_of
+from lego_rl.sandbox.pace import Pace, TooMuchError
+from lego_rl.sandbox.processes import hides, in_namespaces, proportional_kib, users_of
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.unlinked import unlinked_size
 
@@ -42,8 +43,10 @@ class Held:
         """Files on the file system with a device number.
 
         Raises:
-            TooMuchError: There are more than can be looked at.
+            TooMuchError: There are more than can be looked at, or some that this user is not shown.
         """
+        if hides(in_namespaces()):
+            raise TooMuchError("a process does not show which files it holds")
         pace, size, count = Pace(), 0, 0
         for folder in (self.state.runs, *self.beside):
             with suppress(FileNotFoundError):
@@ -65,7 +68,7 @@ class Held:
         for family in self._families():
             groups = _groups_of(family[0])
             if groups is None or (own is not None and groups.groups == own.groups):
-                alone += (proportional_kib(family, pace) << 10) + _in_temporary_files(family[0])
+                alone += (proportional_kib(family, pace) << 10) + _in_temporary_files(family)
             else:
                 with suppress(FileNotFoundError):  # it is gone, and what it held with it
                     grouped[groups.groups["memory"]] = groups.used()
@@ -91,15 +94,24 @@ def _groups_of(pid: int) -> Cgroups | None:
     return None
 
 
-def _in_temporary_files(pid: int) -> int:
-    """Bytes in the temporary file systems that a process sees."""
-    sizes: dict[int, int] = {}
+def _in_temporary_files(family: list[int]) -> int:
+    """Bytes in the temporary file systems that processes of a sandbox have and this one has not."""
+    own = {device for device, _ in _temporary_file_systems("self")}
+    sizes: dict[str, int] = {}
+    for pid in family:
+        for device, point in _temporary_file_systems(pid):
+            if device not in own and device not in sizes:
+                with suppress(OSError):
+                    found = os.statvfs(f"/proc/{pid}/root{point}")
+                    sizes[device] = (found.f_blocks - found.f_bfree) * found.f_frsize
+    return sum(sizes.values())
+
+
+def _temporary_file_systems(pid: int | Literal["self"]) -> Iterator[tuple[str, str]]:
+    """Device numbers and mount points."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/mountinfo").read_text(errors="replace").splitlines():
             left, _, right = line.partition(" - ")
             if right.startswith("tmpfs "):
-                place = f"/proc/{pid}/root{left.split()[4]}"
-                with suppress(OSError):
-                    found = os.statvfs(place)
-                    sizes[found.f_fsid] = (found.f_blocks - found.f_bfree) * found.f_frsize
-    return sum(sizes.values())
+                device, _, point = left.split()[2:5]
+                yield device, point

@@ -4,7 +4,7 @@ Invariant: a process that ends meanwhile is left out, whatever it is called and 
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -53,6 +53,60 @@ def _mounts_of(process: str) -> int | None:
     return None
 
 
+def hides(family: Iterable[int]) -> bool:
+    """Whether one of some processes of sandboxes keeps an ordinary user from seeing what it holds; root sees all.
+
+    The first processes do, so that nothing inside can trace them, and what they are about to start: they are of a
+    session that no other process can enter.
+    """
+    closed = [pid for pid in family if _is_closed(pid)]
+    own = {_session(pid) for pid in closed if _inner_ids(pid)[-1:] == [1]}
+    return any(_session(pid) not in own for pid in closed)
+
+
+def in_namespaces() -> list[int]:
+    """All processes of this user in process namespaces below this one."""
+    user = os.geteuid()
+    return [pid for pid in _every() if len(_inner_ids(pid)) > 1 and _owner(pid) == user]
+
+
+def _every() -> Iterator[int]:
+    yield from (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+
+
+def _is_closed(pid: int) -> bool:
+    try:
+        os.scandir(f"/proc/{pid}/fd").close()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _inner_ids(pid: int) -> list[int]:
+    """Its ids in every namespace that it is in, the innermost last; none for one that has ended."""
+    return [int(word) for word in _status(pid, b"NSpid:")]
+
+
+def _owner(pid: int) -> int:
+    return int(next(iter(_status(pid, b"Uid:")), b"-1"))
+
+
+def _status(pid: int, key: bytes) -> list[bytes]:
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_bytes().splitlines():
+            if line.startswith(key):
+                return line.split()[1:]
+    return []
+
+
+def _session(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[3]
+    return b""
+
+
 def exceeds(first: int, limit_kib: int, pace: Pace) -> bool:
     """Whether a process and its descendants use more than the limit; shared pages are divided among their users.
 
@@ -67,25 +121,28 @@ def exceeds(first: int, limit_kib: int, pace: Pace) -> bool:
 
 def resident_kib(family: list[int], pace: Pace) -> int:
     """Sizes of processes in KiB, what they share counted for each; see `exceeds`."""
-    return _sum(family, "status", b"VmRSS:", pace)
+    return sum(_kib(pid, "status", b"VmRSS:", pace) or 0 for pid in family)
 
 
 def proportional_kib(family: list[int], pace: Pace) -> int:
-    """Sizes of processes in KiB, what they share divided among them; see `exceeds`."""
-    return _sum(family, "smaps_rollup", b"Pss:", pace)
+    """Sizes of processes in KiB, what they share divided among them; see `exceeds`.
 
-
-def _sum(family: list[int], table: str, key: bytes, pace: Pace) -> int:
+    One that does not show it to this user counts as if it shared nothing.
+    """
     total = 0
     for pid in family:
-        pace.step()
-        total += _kib(Path(f"/proc/{pid}/{table}"), key)
+        size = _kib(pid, "smaps_rollup", b"Pss:", pace)
+        total += (_kib(pid, "status", b"VmRSS:", pace) or 0) if size is None else size
     return total
 
 
-def _kib(table: Path, key: bytes) -> int:
+def _kib(pid: int, table: str, key: bytes, pace: Pace) -> int | None:
+    """A size from a table of a process; 0 for one that has ended, ``None`` where it is not shown."""
+    pace.step()
     try:
-        lines = table.read_bytes().splitlines()  # A process may name itself in any bytes.
+        lines = Path(f"/proc/{pid}/{table}").read_bytes().splitlines()  # A process may name itself in any bytes.
+    except PermissionError:
+        return None
     except OSError:
         return 0
     return next((int(line.split()[1]) for line in lines if line.startswith(key)), 0)

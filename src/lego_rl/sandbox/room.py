@@ -8,9 +8,9 @@ sandboxes hold is no shortage of the host's (`rollout.shortage`).
 import os
 import resource
 from collections.abc import Sequence
-from pathlib import Path
 
 from lego_rl.errors import SandboxError
+from lego_rl.sandbox.disk import free_bytes
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
@@ -56,18 +56,13 @@ def check_room(settings: SandboxSettings, state: State, allowed: Sequence[Limits
 
 def _check_disk(state: State, each_mb: int, concurrency: int) -> None:
     folder = next(path for path in (state.root.absolute(), *state.root.absolute().parents) if path.exists())
-    free = _free_mb(folder)
+    free = free_bytes(folder) // _MIB
     if free < concurrency * each_mb:
         fits = f"lower rollout.concurrency to {free // each_mb}, " if free >= each_mb else ""
         raise SandboxError(
             f"{concurrency} trials at once may write {concurrency * each_mb} MiB, and {state.root} has room for {free}",
             f"{fits}lower sandbox.disk_mb (storage_mb of the tasks), or set sandbox.state to a folder on a larger disk",
         )
-
-
-def _free_mb(folder: Path) -> int:
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize // _MIB
 
 
 def _installed_mb() -> int:

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+from lego_rl.sandbox.disk import free_bytes
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.overlay import measure
-from lego_rl.sandbox.pace import Pace
-from lego_rl.sandbox.processes import descendants, exceeds
+from lego_rl.sandbox.pace import Pace, TooMuchError
+from lego_rl.sandbox.processes import descendants, exceeds, hides
 from lego_rl.sandbox.state import RunFolder
 from lego_rl.sandbox.unlinked import unlinked_size
 
@@ -53,6 +54,8 @@ class Watchdog:
         self._first = first
         self._pidfd = pidfd
         self._unlinked = 0
+        self._place = run.path
+        self._free = free_bytes(run.path)
         looks = [self._look_at_layers, self._look_at_unlinked, *([self._look_at_memory] if watches_memory else [])]
         self._tasks = [asyncio.create_task(self._watch(look)) for look in looks]
 
@@ -94,9 +97,13 @@ class Watchdog:
         return max(measure(layer, self._disk, pace) for layer in self._layers)
 
     def _look_at_unlinked(self) -> None:
-        self._unlinked = unlinked_size(descendants(self._first), Pace())
+        family, free = descendants(self._first), free_bytes(self._place)
+        self._free = max(self._free, free)
+        self._unlinked = unlinked_size(family, Pace())
         if self._unlinked > self._disk:
             self.disk_full = True
+        elif hides(family) and self._free - free > self._disk:
+            raise TooMuchError("the disk fills, and a process does not show which files it holds")
 
     def _look_at_memory(self) -> None:
         if exceeds(self._first, self._memory_kib, Pace()):

@@ -75,7 +75,7 @@ async def test_whose_doing_a_full_disk_is(
     elsewhere.mkdir()
     (elsewhere / "foreign").write_bytes(bytes(foreign * MIB))
     disk = Disk((trials.base.state.runs, trials.base.directory.scratch, elsewhere))
-    monkeypatch.setattr(shortage, "_free", disk.free)
+    monkeypatch.setattr(shortage, "free_bytes", disk.free)
     async with asyncio.timeout(120):
         records = await ran(trials)
     for record in records:

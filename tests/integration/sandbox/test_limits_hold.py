@@ -137,6 +137,31 @@ for name in "fg":
     os.unlink(name)
 time.sleep(30)
 """
+UNSEEN = """
+import ctypes, os, time
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+held = []
+for _ in range(4):
+    held.append(open("/app/f", "wb"))
+    os.unlink("/app/f")
+    held[-1].write(bytes(40 << 20))
+    held[-1].flush()
+time.sleep(30)
+"""
+
+
+async def test_nobody_fills_the_disk_unseen(box: Sandbox) -> None:
+    done = await python(box, UNSEEN, timeout_sec=20)
+    assert done.died
+    hits = box.limit_hits()
+    assert hits.disk or hits.unmeasured  # an ordinary user is not shown what the process holds
+
+
+async def test_who_is_not_seen_and_fills_nothing_lives_on(box: Sandbox) -> None:
+    done = await python(box, "import ctypes, time; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); time.sleep(3); print('on')")
+    assert done.stdout == "on\n"
+
+
 HIDING_PLACES = {
     "unreadable folder": "mkdir h; cd h; for i in $(seq 80); do head -c 1000000 /dev/zero > f$i; done; chmod 0 /app/h",
     "nested beyond any path": "d=$(printf %0200d 0); for i in $(seq 30); do mkdir $d; cd $d; done;"

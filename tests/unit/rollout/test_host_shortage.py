@@ -55,7 +55,7 @@ def test_what_sandboxes_hold_together_is_no_shortage(tmp_path: Path, monkeypatch
     state, scratch, others = State(tmp_path / "state"), tmp_path / "scratch", tmp_path / "others"
     scratch.mkdir()
     others.mkdir()
-    monkeypatch.setattr(shortage, "_free", Disk(8 << 20, (state.root, scratch, others)).free)
+    monkeypatch.setattr(shortage, "free_bytes", Disk(8 << 20, (state.root, scratch, others)).free)
     held, allowed = Held(state, (scratch,)), Limits(disk_mb=4)
 
     def is_full(held: Held) -> bool:

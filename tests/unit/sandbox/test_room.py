@@ -18,7 +18,7 @@ SMALL, LARGE = Limits(memory_mb=100, disk_mb=10), Limits(memory_mb=300, disk_mb=
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """One with little of everything."""
-    monkeypatch.setattr(room, "_free_mb", lambda _: 100)
+    monkeypatch.setattr(room, "free_bytes", lambda _: 100 << 20)
     monkeypatch.setattr(room, "_installed_mb", lambda: 600)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 4096))
 
