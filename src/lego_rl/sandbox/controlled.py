@@ -27,8 +27,9 @@ from lego_rl.sandbox.transfer import fetch, fetch_logs, operate, room_to_put
 from lego_rl.tasks.network import NamedHosts, Network
 
 INSIDE = Path(__file__).with_name("inside.py")
+INSIDE_MODULES = (Path(__file__).with_name("inside_files.py"), Path(__file__).with_name("inside_guard.py"))
 FIRST_PROGRAM = "/run/sandbox/init.pyc"
-"""Where `INSIDE`, compiled, is shown inside."""
+"""Where `INSIDE`, compiled with its modules, is shown inside."""
 ANSWER_SECONDS = 10.0
 """How long the first process may take to do what takes it a moment: to listen, to kill the others."""
 DRAIN_SECONDS = 0.25

@@ -7,22 +7,20 @@ can stop it, read or write its memory, or take its descriptors.
 
 Run as ``python -I -S inside.py CONTROL PROCESSES DATA_BYTES FILE_BYTES [FILTER]``: a connected socket's descriptor, or
 the path of one to connect to; resource limits, 0 for none; a file with a seccomp filter to put itself and all others
-under, where whoever built the sandbox did not. With the standard library only, and as little of it as possible: every
-trial pays for its imports. A request is a 4-byte length
-and that many bytes of NUL-separated strings, the operation first, with descriptors attached (SCM_RIGHTS). The last
-descriptor is the reply socket of this request alone; before it come standard input, output and error where a process
-is started, whose wait status, a signed 32-bit integer, is then the reply.
+under, where whoever built the sandbox did not. ``inside_files.py`` and ``inside_guard.py`` lie beside it or are part of
+its byte code (`programs.compiled`). It imports as little as possible beside them: every trial pays for it.
+
+A request is a 4-byte length and that many bytes of NUL-separated strings, the operation first, with descriptors
+attached (SCM_RIGHTS). The last descriptor is the reply socket of this request alone; before it come standard input,
+output and error where a process is started, whose wait status, a signed 32-bit integer, is then the reply.
 """
 
 # pathlib, contextlib and what socket and signal import (enum, selectors) would be most of the start-up time.
-# ruff: noqa: PTH103, PTH112, PTH115, PTH123, PTH208, SIM105
+# ruff: noqa: SIM105
 
 import _socket
-import ctypes
 import os
-import resource
 import select
-import stat
 import struct
 import sys
 
@@ -30,23 +28,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable
-    from typing import IO
+
+    from lego_rl.sandbox import inside_files, inside_guard
 else:
     import _signal as signal
 
+    sys.path.insert(0, __file__.rpartition("/")[0])
+    import inside_files
+    import inside_guard
+
+    del sys.path[0]
+
 MAX_DESCRIPTORS = 4
-RECORD = struct.Struct("!cHQI")
-"""Head of a record: kind, permission bits, size of the content, length of the path; path and content follow."""
-FILE, SYMLINK, DIRECTORY, DELETED = b"f", b"l", b"d", b"x"
 CANNOT_START, NOT_FOUND = 126, 127
 """The exit statuses that shells have for a program that cannot be run, or is not there."""
-PR_SET_DUMPABLE, PR_SET_SECCOMP = 4, 22
-SECCOMP_MODE_FILTER = 2
-FILTER_INSTRUCTION = 8
-"""Bytes of a ``struct sock_filter``."""
-OPEN_FILES = 4096
-"""Most file descriptors of one process: what honest builds and servers have, and few enough for the host to look at
-those of all processes, for what was unlinked and is still held takes up disk."""
 
 running: "dict[int, _socket.socket]" = {}
 last: "set[int]" = set()
@@ -122,8 +117,7 @@ def run(cwd: str, argv: "list[str]", environment: "dict[str, str]") -> None:
     """In a child: become the program."""
     os.setsid()
     signal.set_wakeup_fd(-1)
-    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files // 2, files // 2))
+    inside_guard.leave_half_of_the_files()
     for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     try:
@@ -157,64 +151,10 @@ def put(fields: "list[str]", descriptors: "list[int]") -> None:
     """
 
     def work() -> None:
-        os.makedirs(fields[0], exist_ok=True)
-        root = os.open(fields[0], os.O_DIRECTORY | os.O_RDONLY)
         with os.fdopen(0, "rb") as stream:
-            while head := stream.read(RECORD.size):
-                kind, mode, size, length = RECORD.unpack(head)
-                write_record(root, kind, mode, os.fsdecode(stream.read(length)), stream.read(size))
+            inside_files.write_folder(fields[0], stream)
 
     fork(work, descriptors)
-
-
-def write_record(root: int, kind: bytes, mode: int, path: str, content: bytes) -> None:
-    """Make `path` below the directory `root` what the record says."""
-    *parents, name = path.split("/")
-    folder = os.dup(root)
-    for parent in parents:
-        if not is_directory(parent, folder):
-            if kind == DELETED:
-                os.close(folder)
-                return
-            remove(parent, folder)
-            os.mkdir(parent, 0o755, dir_fd=folder)
-        inner = os.open(parent, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_RDONLY, dir_fd=folder)
-        os.close(folder)
-        folder = inner
-    if kind != DIRECTORY or not is_directory(name, folder):
-        remove(name, folder)
-    if kind == FILE:
-        target = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode & 0o777, dir_fd=folder)
-        with os.fdopen(target, "wb") as stream:
-            stream.write(content)
-    elif kind == SYMLINK:
-        os.symlink(os.fsdecode(content), name, dir_fd=folder)
-    elif kind == DIRECTORY and not is_directory(name, folder):
-        os.mkdir(name, mode & 0o777, dir_fd=folder)
-    os.close(folder)
-
-
-def is_directory(name: str, folder: int) -> bool:
-    """Whether `name` in the open directory is a real directory, not a link to one."""
-    try:
-        return stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode)
-    except FileNotFoundError:
-        return False
-
-
-def remove(name: str, folder: int) -> None:
-    """Remove whatever `name` is in the open directory, if anything."""
-    if is_directory(name, folder):
-        inner = os.open(name, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_RDONLY, dir_fd=folder)
-        for entry in os.listdir(inner):
-            remove(entry, inner)
-        os.close(inner)
-        os.rmdir(name, dir_fd=folder)
-        return
-    try:
-        os.unlink(name, dir_fd=folder)
-    except FileNotFoundError:
-        return
 
 
 def get(fields: "list[str]", descriptors: "list[int]") -> None:
@@ -226,48 +166,9 @@ def get(fields: "list[str]", descriptors: "list[int]") -> None:
     def work() -> None:
         most = int(fields[1]) if len(fields) > 1 else None
         with os.fdopen(1, "wb") as stream:
-            if os.path.isdir(fields[0]):
-                send_folder(fields[0], "", stream, most)
-            else:
-                send_file(fields[0], "", stream, most)
+            inside_files.send_path(fields[0], stream, most)
 
     fork(work, descriptors)
-
-
-def send_folder(path: str, relative: str, stream: "IO[bytes]", most: "int | None") -> None:
-    """Records of everything below `path`, named relative to it; what vanishes or may not be read is left out."""
-    for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
-        name = f"{relative}/{entry.name}" if relative else entry.name
-        try:
-            if entry.is_symlink():
-                send(stream, SYMLINK, 0, name, os.fsencode(os.readlink(entry.path)))
-            elif entry.is_dir():
-                send(stream, DIRECTORY, 0o755, name, b"")
-                send_folder(entry.path, name, stream, most)
-            elif entry.is_file():
-                send_file(entry.path, name, stream, most)
-        except (FileNotFoundError, PermissionError):
-            continue
-
-
-def send_file(path: str, name: str, stream: "IO[bytes]", most: "int | None") -> None:
-    """One record with the content of a regular file as it is now, or with its end and a line that says so."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as source:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError(f"{path}: not a regular file")
-        mark = b""
-        if most is not None and status.st_size > most:
-            mark = b"[... %d bytes left out ...]\n" % (status.st_size - most)
-            source.seek(-most, os.SEEK_END)
-        send(stream, FILE, stat.S_IMODE(status.st_mode) & 0o777, name, mark + source.read(-1 if most is None else most))
-
-
-def send(stream: "IO[bytes]", kind: bytes, mode: int, name: str, content: bytes) -> None:
-    """Write one record."""
-    path = os.fsencode(name)
-    stream.write(RECORD.pack(kind, mode, len(content), len(path)) + path + content)
 
 
 def seal(fields: "list[str]", descriptors: "list[int]") -> None:
@@ -359,53 +260,6 @@ REQUESTS = {
 }
 
 
-def limit(processes: int, data: int, file: int) -> None:
-    """Set the limits of everything that will run here; processes are counted per user namespace since Linux 5.14.
-
-    Of open files `run` leaves half. Descriptors on their way through sockets are counted per user, and one more is
-    refused where there are as many as its sender may open: this process, which sends one, must be able to have more of
-    them than whatever runs in any sandbox, and the host's process, which sends many, more than this one.
-    """
-    _, host = resource.getrlimit(resource.RLIMIT_NOFILE)
-    files = 2 * OPEN_FILES if host == resource.RLIM_INFINITY else min(2 * OPEN_FILES, host // 2)
-    wanted = (
-        (resource.RLIMIT_NPROC, processes),
-        (resource.RLIMIT_DATA, data),
-        (resource.RLIMIT_FSIZE, file),
-        (resource.RLIMIT_NOFILE, files),
-    )
-    for name, value in wanted:
-        if value:
-            resource.setrlimit(name, (value, value))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def close_to_tracers() -> None:
-    """Take from every other process of the same user what ptrace(2) calls access to this one.
-
-    A first process that another one had stopped would never answer the host again. What it executes is open as ever.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "the first process cannot be closed to tracers")
-
-
-class FilterProgram(ctypes.Structure):
-    """``struct sock_fprog`` of linux/filter.h."""
-
-    _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
-
-
-def refuse_calls(path: str) -> None:
-    """Put this process, and so all that it will ever start, under the seccomp filter in a file."""
-    with open(path, "rb") as stream:
-        instructions = stream.read()
-    program = FilterProgram(len(instructions) // FILTER_INSTRUCTION, instructions)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "the seccomp filter cannot be set")
-
-
 def connect(control: str) -> _socket.socket:
     """The socket to the host: an inherited descriptor, or the path of a socket on which the host listens."""
     if control.startswith("/"):
@@ -418,16 +272,16 @@ def connect(control: str) -> _socket.socket:
 
 def main() -> None:
     """Serve requests until the host goes."""
-    close_to_tracers()
+    inside_guard.close_to_tracers()
     control = connect(sys.argv[1])
     wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    limit(*(int(text) for text in sys.argv[2:5]))
+    inside_guard.limit(*(int(text) for text in sys.argv[2:5]))
     os.umask(0o022)
     for path in sys.argv[5:]:
-        refuse_calls(path)
+        inside_guard.refuse_calls(path)
     control.sendall(b"\0")
     silence = os.open("/dev/null", os.O_RDWR)
     for number in range(3):

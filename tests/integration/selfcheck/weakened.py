@@ -190,9 +190,9 @@ def _every_call(patch: pytest.MonkeyPatch, _: Path) -> None:
 
 def _let_trace(patch: pytest.MonkeyPatch, scratch: Path) -> None:
     text = layout.INSIDE.read_text()
-    assert text.count("    close_to_tracers()\n") == 1
+    assert text.count("    inside_guard.close_to_tracers()\n") == 1
     program = scratch / "inside.py"
-    program.write_text(text.replace("    close_to_tracers()\n", ""))
+    program.write_text(text.replace("    inside_guard.close_to_tracers()\n", ""))
     program.chmod(0o644)
     patch.setattr(layout, "INSIDE", program)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from lego_rl.sandbox.bubblewrap import rootfs
 from lego_rl.sandbox.bubblewrap.launcher import STAGE
 from lego_rl.sandbox.bubblewrap.preflight import bubblewrap
-from lego_rl.sandbox.controlled import FIRST_PROGRAM, INSIDE
+from lego_rl.sandbox.controlled import FIRST_PROGRAM, INSIDE, INSIDE_MODULES
 from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount, check_beside, check_readable
@@ -104,7 +104,7 @@ def plan(
     layout.overlays.append(_overlay("tree", layout, below, f"{run_name}/upper", f"{run_name}/work"))
     arguments += ["--bind", f"{STAGE}/tree", image.workdir]
     arguments += ["--bind", f"{STAGE}/{run_name}/report", REPORT_FOLDER]
-    arguments += ["--ro-bind", layout.stage(compiled(INSIDE, state)), FIRST_PROGRAM]
+    arguments += ["--ro-bind", layout.stage(compiled(INSIDE, state, INSIDE_MODULES)), FIRST_PROGRAM]
     for mount in (*toolchain.mounts, *mounts):
         check_beside(mount, image.workdir)
         arguments += ["--ro-bind", layout.stage(mount.source), mount.target]

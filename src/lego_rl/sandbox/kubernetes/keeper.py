@@ -20,11 +20,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lego_rl.sandbox import inside
+    from lego_rl.sandbox import inside_files
     from lego_rl.sandbox.kubernetes.frames import Request
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    import inside
+    import inside_files
 
 PIECE = 1 << 16
 CONNECT_SECONDS = 30.0
@@ -51,9 +51,9 @@ def mount(request: "Request") -> None:
     os.makedirs(os.path.join(MOUNTS, request.fields[1]), exist_ok=True)
     root = os.open(os.path.join(MOUNTS, request.fields[1]), os.O_DIRECTORY | os.O_RDONLY)
     with os.fdopen(os.dup(request.input.fileno()), "rb") as stream:
-        while head := stream.read(inside.RECORD.size):
-            kind, mode, size, length = inside.RECORD.unpack(head)
-            inside.write_record(root, kind, mode, os.fsdecode(stream.read(length)), stream.read(size))
+        while head := stream.read(inside_files.RECORD.size):
+            kind, mode, size, length = inside_files.RECORD.unpack(head)
+            inside_files.write_record(root, kind, mode, os.fsdecode(stream.read(length)), stream.read(size))
     os.close(root)
 
 
@@ -84,13 +84,13 @@ def listing(request: "Request") -> None:
     if os.path.lexists(request.fields[1]) and not os.access(request.fields[1], os.R_OK | os.X_OK):
         raise ValueError(f"{request.fields[1]} may not be read")
     for path, name, status in walk(request.fields[1], "", into_git="git" in request.fields[2:]):
-        kind, content, mode = inside.DELETED, b"special", status.st_mode
+        kind, content, mode = inside_files.DELETED, b"special", status.st_mode
         if stat.S_ISREG(mode):
-            kind, content = inside.FILE, struct.pack("!Q", status.st_size) + digest_of(path)
+            kind, content = inside_files.FILE, struct.pack("!Q", status.st_size) + digest_of(path)
         elif stat.S_ISLNK(mode):
-            kind, content = inside.SYMLINK, os.fsencode(os.readlink(path))
+            kind, content = inside_files.SYMLINK, os.fsencode(os.readlink(path))
         elif stat.S_ISDIR(mode):
-            kind, content = inside.DIRECTORY, b""
+            kind, content = inside_files.DIRECTORY, b""
             if not os.access(path, os.R_OK | os.X_OK):
                 mode = 0
         head(request, kind, mode, os.fsencode(name), len(content))
@@ -99,7 +99,7 @@ def listing(request: "Request") -> None:
 
 def head(request: "Request", kind: bytes, mode: int, path: bytes, size: int) -> None:
     """Begin a record; so many bytes of content follow."""
-    request.write(inside.RECORD.pack(kind, stat.S_IMODE(mode) & 0o777, size, len(path)) + path)
+    request.write(inside_files.RECORD.pack(kind, stat.S_IMODE(mode) & 0o777, size, len(path)) + path)
 
 
 def digest_of(path: str) -> bytes:
@@ -124,7 +124,7 @@ def fetch(request: "Request") -> None:
             status = os.fstat(source.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise ValueError(f"{os.fsdecode(name)} is no file")
-            head(request, inside.FILE, status.st_mode, name, status.st_size)
+            head(request, inside_files.FILE, status.st_mode, name, status.st_size)
             left = status.st_size
             while left and (piece := source.read(min(left, 1 << 20))):
                 request.write(piece)

@@ -19,7 +19,7 @@ from lego_rl.sandbox.user import UID
 
 WORK, KEEPER, STAGE = "work", "keeper", "stage"
 PROGRAM_FILES = (
-    Path(__file__).parent.with_name("inside.py"),
+    *(Path(__file__).parent.with_name(name) for name in ("inside.py", "inside_files.py", "inside_guard.py")),
     *(Path(__file__).with_name(name) for name in ("bridge.py", "frames.py", "keeper.py", "first.py")),
 )
 PROGRAMS = "/run/lego/programs"

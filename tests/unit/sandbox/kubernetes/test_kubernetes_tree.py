@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox import diff as diff_module
-from lego_rl.sandbox import inside, records
+from lego_rl.sandbox import inside_files, records
 from lego_rl.sandbox.kubernetes import tree
 from lego_rl.sandbox.kubernetes.delta import delta
 from lego_rl.sandbox.kubernetes.tree import Entry, TreeSnapshot, snapshot, take_out
 from lego_rl.sandbox.records import Record, write_tree
 from lego_rl.sandbox.verdict import Change, Patch
 
-sys.modules.setdefault("inside", inside)
+sys.modules.setdefault("inside_files", inside_files)
 from lego_rl.sandbox.kubernetes import keeper  # noqa: E402
 
 NAMES = st.sampled_from(["a", "b", "c.py", "tests"])
