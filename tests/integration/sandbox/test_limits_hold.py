@@ -120,7 +120,7 @@ for _ in range(40):
 
 async def test_descriptors_do_not_blind_the_host(box: Sandbox) -> None:
     done = await python(box, HOLD_DESCRIPTORS)
-    assert done.stdout == "4096\n"
+    assert 64 <= int(done.stdout) <= 4096
     done = await shell(box, "for i in $(seq 200); do head -c 1000000 /dev/zero > f$i; done; sleep 30", timeout_sec=20)
     assert done.died
     assert box.limit_hits().disk

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lego_rl import sandbox
-from lego_rl.sandbox import inside
+from lego_rl.sandbox import inside, inside_files
 from lego_rl.sandbox.kubernetes import frames
 
-sys.modules.setdefault("inside", inside)
+sys.modules.setdefault("inside_files", inside_files)
 sys.modules.setdefault("frames", frames)
 from lego_rl.sandbox.kubernetes import keeper  # noqa: E402
 
@@ -17,9 +17,12 @@ sys.modules.setdefault("keeper", keeper)
 from lego_rl.sandbox.kubernetes import bridge  # noqa: E402
 
 ROOM = Path(sandbox.__file__).parent
-HOSTS = (ROOM / "channel.py", ROOM / "controlled.py", *sorted((ROOM / "kubernetes").glob("*.py")))
+HOSTS = (
+    *(ROOM / name for name in ("channel.py", "controlled.py", "transfer.py")),
+    *sorted((ROOM / "kubernetes").glob("*.py")),
+)
 INSIDE_A_POD = ("bridge.py", "frames.py", "keeper.py", "first.py")
-ASKS = {"send", "run", "operate", "_operate", "_put", "_execute"}
+ASKS = {"send", "run", "operate", "run_operation", "_put", "_execute"}
 """Functions and methods that are given an operation: the first string of a list, or a string."""
 
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from lego_rl.sandbox import inside
+from lego_rl.sandbox import inside_files
 from lego_rl.sandbox.kubernetes.kernel_counts import count_in
 from lego_rl.sandbox.kubernetes.limit_hits import limit_hits
 from lego_rl.sandbox.limits import LimitHits
 
-sys.modules.setdefault("inside", inside)
+sys.modules.setdefault("inside_files", inside_files)
 from lego_rl.sandbox.kubernetes import keeper  # noqa: E402
 
 LIMIT = 1 << 30
