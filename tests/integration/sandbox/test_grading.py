@@ -239,6 +239,21 @@ async def test_a_patch_that_fills_the_disk_is_a_0(task: Task, image: TaskImage) 
     assert verdict.seconds < 20
 
 
+async def test_the_log_says_which_limit_ended_the_sandbox(task: Task, image: TaskImage) -> None:
+    code = b"""
+import time
+for number in range(8):
+    with open(f"big{number}", "wb") as stream:
+        stream.write(bytes(3 << 20))
+time.sleep(20)
+"""
+    patch = Patch((Change("calc/core.py", "file", code),))
+    verdict = await grade(task, patch, image, limits=Limits(disk_mb=8), timeout_sec=30)
+    assert (verdict.reward, verdict.ended) == (0, "died")
+    said = "[the grading sandbox ended before the test command did; it ran into its limit of disk]"
+    assert verdict.log.splitlines()[-1] == said
+
+
 async def test_grading_that_cannot_be_watched_has_no_verdict(
     task: Task, image: TaskImage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ of them imported, the wrong code would be rewarded. The last test shows that the
 
 import json
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
 from sandbox_tools import DOCKERFILE, HIDDEN, REPOSITORY, SPEC, TASK_TOML, write_files
@@ -13,7 +14,8 @@ from sandbox_tools import DOCKERFILE, HIDDEN, REPOSITORY, SPEC, TASK_TOML, write
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage, BubblewrapProvider
 from lego_rl.sandbox.grading import grade
 from lego_rl.sandbox.ownership import Ownership, Split
-from lego_rl.sandbox.shadowing import SHADOWED_MODULES, is_everywhere
+from lego_rl.sandbox.sandbox import Provider
+from lego_rl.sandbox.shadowing import SHADOWED_MODULES, SHADOWS, is_everywhere
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.task import Task
@@ -102,3 +104,16 @@ async def test_they_would_be_rewarded_where_they_are_imported(
     monkeypatch.setattr(Ownership, "split", lambda _, patch: Split(patch.changes))
     verdict = await grade(task, patch, image, timeout_sec=60)
     assert verdict.reward == 1, verdict.log
+
+
+async def test_the_environment_of_the_image_says_what_is_on_the_path(tmp_path: Path, provider: Provider) -> None:
+    write_files(tmp_path / "environment" / "repo", {**REPOSITORY, "lib/x.txt": "", "more/x.txt": ""})
+    write_files(tmp_path / "tests" / "files", HIDDEN)
+    dockerfile = DOCKERFILE.replace("COLOUR=blue", "PYTHONPATH=/opt/x:/app/lib")
+    write_files(tmp_path, {"task.toml": TASK_TOML, "instruction.md": "x", "environment/Dockerfile": dockerfile})
+    write_files(tmp_path, {"tests/spec.json": json.dumps(SPEC)})
+    task, image = Task.load(tmp_path), provider.prepare(tmp_path / "environment", workdir="/app")
+    patch = Patch(tuple(files(["lib/argparse.py", "more/argparse.py"])))
+    verdict = await grade(task, patch, image, timeout_sec=60)
+    assert (verdict.reward, verdict.rolled_back) == (0, {"lib/argparse.py": SHADOWS})
+    assert verdict.tests["tests/test_visible.py::test_zero"] == "passed", verdict.log
