@@ -4,6 +4,7 @@ Invariant: only the task's own words are read, its command and its pristine work
 """
 
 import ast
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -89,7 +90,8 @@ def _run_by(words: list[str], pristine: Path) -> Iterator[str]:
     for before, word in zip(["", *words], words, strict=False):
         suffix = PurePosixPath(word).suffix
         if suffix in _SCRIPTS or (suffix == ".py" and (_PYTHON.fullmatch(before) or word.startswith("./"))):
-            yield from (path for path in _in_each(folders, word) if (pristine / path).is_file())
+            # A word need not be a name that could be.
+            yield from (path for path in _in_each(folders, word) if os.path.isfile(pristine / path))  # noqa: PTH113
 
 
 def _entered(words: list[str]) -> Iterator[str]:

@@ -108,7 +108,8 @@ class ModulePath:
     def certain(self) -> frozenset[str]:
         """Folders that are on the path by name, and those for test files."""
         inserted = (self._first_outside(file) for file in self.test_files if file.endswith(".py"))
-        return frozenset({*self.folders, *inserted, *_installed(self.pristine)})
+        named = {*self.folders, *inserted, *_installed(self.pristine)}
+        return frozenset(named.union(*(_behind_links(self.pristine, folder) for folder in named)))
 
     def _look(self, folder: str) -> bool:
         if folder in self.certain:
@@ -151,8 +152,10 @@ class ModulePath:
             words.update(_words(text))
             words.update(map(str, PurePosixPath(name).parents))
         top = f"{self.workdir.strip('/')}/"
+        words = {word.removeprefix(top) for word in words}
+        words.update(folder for word in list(words) for folder in _behind_links(self.pristine, word))
         found: dict[str, set[str]] = {}
-        for word in {word.removeprefix(top) for word in words} - {".", ""}:
+        for word in words - {".", ""}:
             found.setdefault(word.rpartition("/")[2], set()).add(word)
         return found
 
@@ -201,7 +204,19 @@ def _installed(pristine: Path) -> Iterator[str]:
     places = {place for word in words for place in (word, *word.parents)} | (
         {PurePosixPath(SOURCES)} if words else set()
     )
-    yield from (str(place) for place in places if (pristine / place).is_dir())
+    yield from (str(place) for place in places if _is_folder(pristine / place))
+
+
+def _behind_links(pristine: Path, folder: str) -> set[str]:
+    """The folder of the work tree that a link of the task's leads to."""
+    if not _is_folder(pristine / folder):
+        return set()
+    top, real = pristine.resolve(), (pristine / folder).resolve()
+    return {str(real.relative_to(top))} if real.is_relative_to(top) else set()
+
+
+def _is_folder(place: Path) -> bool:
+    return os.path.isdir(place)  # noqa: PTH112  # False, and no error, where a word is no name that could be.
 
 
 def _packaging_words(pristine: Path) -> Iterator[str]:

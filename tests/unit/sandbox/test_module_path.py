@@ -112,6 +112,27 @@ MOVED_BY_WORD = {
 """Nothing says for certain that the folder is on the path."""
 
 
+@pytest.mark.parametrize("way", ["pythonpath", "conftest"])
+def test_a_link_of_the_task_leads_to_another_folder_that_is_on_the_path(tmp_path: Path, way: str) -> None:
+    files = {
+        "pythonpath": {"pytest.ini": "[pytest]\npythonpath = link/sub\n"},
+        "conftest": {"conftest.py": "import sys\nsys.path.append('link/sub')\n"},
+    }[way]
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "link").symlink_to("ns")
+    (tmp_path / "tree" / "out").symlink_to("/usr/lib")
+    own = owner(tmp_path, files, env={"PYTHONPATH": "out"})
+    assert own.owns(Change("ns/sub/token.py", "file"))
+    assert own.owns(Change("docs/token.py", "file")) is None
+
+
+def test_words_that_are_no_names_are_none(tmp_path: Path) -> None:
+    word = "a" * 5_000
+    files = {"setup.py": f"setup('{word}')\n", "conftest.py": f"import sys\nsys.path.append('{word}/x')\n"}
+    own = owner(tmp_path, files, command=f"python -c {word} && {word}.sh && cd {word} && {PYTEST}")
+    assert own.owns(Change("docs/token.py", "file")) is None
+
+
 def test_only_where_the_tests_ask_for_them_are_path_files_read(tmp_path: Path) -> None:
     asks = "import site\nsite.addsitedir('src')\n"
     assert owner(tmp_path, {"conftest.py": asks}).owns(Change("src/evil.pth", "file"))
