@@ -10,7 +10,6 @@ which tox, coverage and setuptools use. Both have to find the same.
 
 import configparser
 import io
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,16 +18,15 @@ from pathlib import Path
 import iniconfig
 import tomli_w
 
+from lego_rl.sandbox.toml_keys import has_long_key
 from lego_rl.sandbox.verdict import Change
 
 MAX_BYTES = 1 << 17
 """Of a configuration file that is merged; a larger one is rolled back."""
 MAX_LINE_BYTES = 2_000
-"""Of one line of it."""
+"""Of one line of an INI file: to find the end of an option's name takes a time that grows with the square of them."""
 MAX_ALL_BYTES = 1 << 19
 """Of all such files of a patch together; what is beyond is rolled back. Reading them ends with no timeout."""
-MAX_KEY_PARTS = 24
-"""Of a dotted key or a table's name in TOML: to read one takes a time that grows with the square of its parts."""
 
 INI_FILES, TOML_FILES = frozenset({"setup.cfg", "tox.ini"}), frozenset({"pyproject.toml"})
 MERGED = INI_FILES | TOML_FILES
@@ -91,8 +89,10 @@ def merge(change: Change, pristine: bytes | None) -> tuple[Change | None, str | 
     if change.kind == "symlink":
         return None, DECIDES
     content = b"" if change.kind == "deleted" else change.content
-    merge_text = _merge_toml if change.path.rpartition("/")[2] in TOML_FILES else _merge_ini
+    is_toml = change.path.rpartition("/")[2] in TOML_FILES
+    merge_text = _merge_toml if is_toml else _merge_ini
     try:
+        _check_size(content, MAX_BYTES if is_toml else MAX_LINE_BYTES)
         merged = merge_text(_text(pristine or b""), _text(content))
     except UnreadableError:
         return None, UNREADABLE
@@ -103,10 +103,14 @@ def merge(change: Change, pristine: bytes | None) -> tuple[Change | None, str | 
     return replace(change, kind="file", content=merged.encode()), f"{DECIDES}; the rest of it is applied"
 
 
+def _check_size(content: bytes, line_bytes: int) -> None:
+    """Whether what an agent wrote is read at all; what the task has is read whatever its size."""
+    if len(content) > MAX_BYTES or any(len(line) > line_bytes for line in content.splitlines()):
+        raise UnreadableError("it is too large")
+
+
 def _text(content: bytes) -> str:
     try:
-        if len(content) > MAX_BYTES or any(len(line) > MAX_LINE_BYTES for line in content.splitlines()):
-            raise UnreadableError("it is too large")
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UnreadableError(str(error)) from error
@@ -207,23 +211,8 @@ def _merge_toml(pristine: str, changed: str) -> str | None:
         raise UnreadableError(str(error)) from error
 
 
-_STRING_OR_COMMENT = re.compile(
-    r"""
-    "{3} (?: [^"\\] | \\. | "(?!"") )*+ (?: "{3,5} | \Z )
-    | '{3} (?: [^'] | '(?!'') )*+ (?: '{3,5} | \Z )
-    | " (?: [^"\\\n] | \\[^\n] )*+ "?
-    | ' [^'\n]*+ '?
-    | \# [^\n]*+
-    """,
-    re.DOTALL | re.VERBOSE,
-)
-"""What is not closed goes on to the end, as for TOML itself: so the text is read once, whatever is in it."""
-_LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{MAX_KEY_PARTS}}}")
-
-
 def _read_toml(text: str) -> _Table:
-    # Without strings and comments a row of dots is a key; what else could be one is no TOML at all.
-    if _LONG_KEY.search(_STRING_OR_COMMENT.sub("s", text)):
+    if has_long_key(text):
         raise UnreadableError("a key of it is too long")
     try:
         return tomllib.loads(text)

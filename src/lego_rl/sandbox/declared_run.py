@@ -55,18 +55,25 @@ class DeclaredRun:
             workdir: Where the work tree is inside.
         """
         words = re.findall(r"[^\s;|&<>()'\"`=]+", command)
-        options = _pytest_options(pristine)
-        scripts = frozenset(_run_by(words, pristine))
+        entered = [".", *(place for word in _entered(words) for place in below(word, workdir))]
+        options = {place: _pytest_options(pristine / place) for place in entered}
+        scripts = frozenset(_run_by(words, entered, pristine))
         folders = {
             ".",
-            *(folder for word in options.get("pythonpath", "").split() for folder in below(word, workdir)),
+            *(
+                folder
+                for place, said in options.items()
+                for word in said.get("pythonpath", "").split()
+                for folder in below(str(PurePosixPath(place, word)), workdir)
+            ),
             *_folders("PYTHONPATH|pythonpath", command, workdir),
             *below(env.get("PYTHONPATH", ""), workdir),
             *(str(PurePosixPath(script).parent) for script in scripts if script.endswith(".py")),
         }
         plain = frozenset(_plain(folder) for folder in folders)
         files = {*scripts, *(name for word in words for name in RUNNERS.get(PurePosixPath(word).name, ()))}
-        plugins = {*_plugins(words), *_plugins(options.get("addopts", "").split()), *_conftest_plugins(pristine)}
+        plugins = {*_plugins(words), *_conftest_plugins(pristine)}
+        plugins.update(name for said in options.values() for name in _plugins(said.get("addopts", "").split()))
         files |= {path for plugin in plugins for path in _module_files(plugin, plain | {"src"}, pristine)}
         places = {
             *_folders("PATH", command, workdir),
@@ -81,12 +88,11 @@ def _plain(path: str) -> str:
     return str(PurePosixPath(path))
 
 
-def _run_by(words: list[str], pristine: Path) -> Iterator[str]:
+def _run_by(words: list[str], folders: list[str], pristine: Path) -> Iterator[str]:
     """The scripts and configuration files of the work tree among some words; a Python file where Python runs it.
 
-    They are looked for in the work directory, and in each folder that the command changes into.
+    They are looked for in `folders`, the work directory and those that the command changes into.
     """
-    folders = [".", *_entered(words)]
     for before, word in zip(["", *words], words, strict=False):
         suffix = PurePosixPath(word).suffix
         if suffix in _SCRIPTS or (suffix == ".py" and (_PYTHON.fullmatch(before) or word.startswith("./"))):
@@ -163,7 +169,7 @@ def _pytest_options(pristine: Path) -> Mapping[str, str]:
     """pytest's options in the work directory: those of the first file that has some."""
     for name in _CONFIGURATIONS:
         path = pristine / name
-        if path.is_file():
+        if os.path.isfile(path):  # noqa: PTH113  # Not every folder that a command names can be one.
             try:
                 options = pytest_options(name, path.read_bytes())
             except (UnreadableError, OSError):

@@ -9,8 +9,7 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_rl.sandbox import configuration
-from lego_rl.sandbox.configuration import MAX_BYTES, UNREADABLE, merge
+from lego_rl.sandbox.configuration import MAX_BYTES, UNREADABLE, merge, pytest_options
 from lego_rl.sandbox.verdict import Change
 
 INI = b"[tool:pytest]\naddopts = -q\n  -x\n\n[metadata]\nname = calc\nlicense = MIT\n\n[coverage:run]\nbranch = true\n"
@@ -161,8 +160,24 @@ def test_no_content_raises(content: bytes, name: str) -> None:
 def test_a_line_that_takes_long_to_read_is_not_read() -> None:
     dotted = b"[tool.pytest]\nx = 1\n" + b"a" + b".a" * 5_000 + b" = 1\n"
     assert merge(Change("pyproject.toml", "file", dotted), b"") == (None, UNREADABLE)
+    spaces = b"[x]\na" + b" " * 5_000 + b"= 1\n"
+    assert merge(Change("setup.cfg", "file", spaces), b"") == (None, UNREADABLE)
 
 
-def test_a_number_that_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(configuration, "MAX_LINE_BYTES", 10_000)  # Python reads 4,300 digits
+def test_a_number_that_is_too_long_is_not_read() -> None:
     assert merge(Change("pyproject.toml", "file", b"x = " + b"9" * 5_000), b"") == (None, UNREADABLE)
+
+
+def test_what_the_task_has_is_read_whatever_its_size() -> None:
+    long = b"dependencies = [" + b'"calc==1.0",' * 20_000 + b"]\n"
+    pristine = b"[project]\n" + long + b"[tool.pytest.ini_options]\npythonpath = 'lib'\n"
+    assert pytest_options("pyproject.toml", pristine) == {"pythonpath": "lib"}
+    ini = b"[tool:pytest]\npythonpath = lib\naddopts = " + b"-q " * 2_000 + b"\n"
+    assert pytest_options("setup.cfg", ini)["pythonpath"] == "lib"
+    kept, _ = merge(Change("pyproject.toml", "file", b"[project]\nname = 'b'\n"), pristine)
+    assert kept is not None and b"pythonpath" in kept.content and b"dependencies" not in kept.content
+
+
+def test_an_honest_line_may_be_long() -> None:
+    change = Change("pyproject.toml", "file", b"[project]\ndependencies = [" + b'"calc==1.0",' * 1_000 + b"]\n")
+    assert merge(change, TOML)[0] is not None

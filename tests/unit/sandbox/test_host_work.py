@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from lego_rl.sandbox import configuration
-from lego_rl.sandbox.configuration import MAX_ALL_BYTES, MAX_BYTES, MAX_KEY_PARTS, TOO_MUCH, UNREADABLE, merge
+from lego_rl.sandbox.configuration import MAX_ALL_BYTES, MAX_BYTES, TOO_MUCH, UNREADABLE, merge
 from lego_rl.sandbox.ownership import Ownership
+from lego_rl.sandbox.toml_keys import MAX_KEY_PARTS
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.task import Task, TestSpec
 
@@ -83,7 +84,6 @@ def test_keys_that_take_long_to_read_are_not_read(kind: str, monkeypatch: pytest
 
     monkeypatch.setattr(configuration.tomllib, "loads", never)
     monkeypatch.setattr(configuration, "_merge_toml", lambda _, changed: configuration._read_toml(changed))
-    monkeypatch.setattr(configuration, "MAX_LINE_BYTES", MAX_BYTES)
     assert merge(Change("pyproject.toml", "file", HOSTILE[kind](4_000).encode()), b"") == (None, UNREADABLE)
 
 

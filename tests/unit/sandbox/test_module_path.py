@@ -63,6 +63,10 @@ ON_PATH: dict[str, tuple[str, dict[str, object]]] = {
     "beside another test": ("docs/token.py", {"files": {"docs/test_examples.py": ""}}),
     "beside a conftest": ("docs/token.py", {"files": {"docs/deep/conftest.py": "", "docs/deep/__init__.py": ""}}),
     "pythonpath": ("src/token.py", {"files": {"pytest.ini": "[pytest]\npythonpath = src\n"}}),
+    "pythonpath where the command goes": (
+        "ns/sub/token.py",
+        {"command": f"cd /app/ns && {PYTEST}", "files": {"ns/pytest.ini": "[pytest]\npythonpath = sub\n"}},
+    ),
     "pythonpath, not there yet": ("new/token.py", {"files": {"pytest.ini": "[pytest]\npythonpath = new\n"}}),
     "pythonpath of the command": ("src/token.py", {"command": f"{PYTEST} -o pythonpath=src"}),
     "PYTHONPATH of the command": ("src/token.py", {"command": f"PYTHONPATH=$PWD/src:x {PYTEST}"}),
