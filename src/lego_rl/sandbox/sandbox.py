@@ -20,7 +20,7 @@ from lego_rl.sandbox.loss import Loss
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.report import REPORT_NAME
-from lego_rl.sandbox.seal_request import SealRequest
+from lego_rl.sandbox.seal_request import SealRequest, Surroundings
 from lego_rl.sandbox.verdict import Patch
 from lego_rl.tasks.history import DEFAULT_HISTORY, History
 from lego_rl.tasks.network import NO_NETWORK, Network, NoNetwork
@@ -100,6 +100,11 @@ class Sandbox(Protocol):
     @property
     def environment(self) -> dict[str, str]:
         """What every command is given unless it says otherwise."""
+        ...
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What the check of the seal takes as given here, whatever the task."""
         ...
 
     @property

@@ -27,7 +27,7 @@ from lego_rl.rollout.store import RunDirectory
 from lego_rl.rollout.trial import Runtime, Scratch, run_trial
 from lego_rl.sandbox.diff import MAX_FILE_BYTES
 from lego_rl.sandbox.environments import provider_of, state_of
-from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.sandbox import Phase, Sandbox
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import NESTED
 from lego_rl.selfcheck.attack import Target
@@ -66,6 +66,7 @@ class Ground:
         kept: What nobody may see.
         host: What stands beside the trials.
         neighbour: Path of another trial's session.
+        interfaces: Network interfaces that a sandbox has, besides its loopback's.
     """
 
     runtime: Runtime
@@ -73,11 +74,17 @@ class Ground:
     kept: Secrets
     host: Surroundings
     neighbour: str
+    interfaces: tuple[str, ...]
 
     async def run(self, name: str, script: str, target: Target = Target.PLAIN) -> Tried:
         """Have a script do an agent's work, and see what came of it."""
         started = time.perf_counter()
-        known = {**self.host.known, "NEIGHBOUR": self.neighbour, "OUTLIVE": f"{OUTLIVE}{name}"}
+        known = {
+            **self.host.known,
+            "NEIGHBOUR": self.neighbour,
+            "OWN_INTERFACES": " ".join(self.interfaces),
+            "OUTLIVE": f"{OUTLIVE}{name}",
+        }
         runtime = replace(self.runtime, harness=ScriptHarness(script, known))
         spec = TrialSpec(
             task=self.tasks[target],
@@ -139,12 +146,12 @@ async def prepared(settings: SandboxSettings) -> AsyncIterator[Ground]:
             )
             neighbour = gateway.open(BUDGET, temperature=1.0)
             stack.push_async_callback(gateway.close, neighbour)
-            await stack.enter_async_context(_neighbour(own, tasks[Target.PLAIN], kept))
-            yield Ground(runtime, tasks, kept, host, neighbour.path)
+            other = await stack.enter_async_context(_neighbour(own, tasks[Target.PLAIN], kept))
+            yield Ground(runtime, tasks, kept, host, neighbour.path, other.surroundings.interfaces)
 
 
 @asynccontextmanager
-async def _neighbour(settings: SandboxSettings, task: Path, kept: Secrets) -> AsyncIterator[None]:
+async def _neighbour(settings: SandboxSettings, task: Path, kept: Secrets) -> AsyncIterator[Sandbox]:
     """Another trial's sandbox, with a secret in a file and in the environment and arguments of a process."""
     provider = provider_of(settings)
     image = await asyncio.to_thread(lambda: provider.prepare(task / "environment", workdir="/app"))
@@ -154,7 +161,7 @@ async def _neighbour(settings: SandboxSettings, task: Path, kept: Secrets) -> As
     )
     try:
         await sandbox.exec(["bash", "-c", script], env={"SECRET": kept.neighbour})
-        yield
+        yield sandbox
     finally:
         await sandbox.close()
 

@@ -46,20 +46,22 @@ while clients and time.monotonic() < until:
             print(error)
 PY
 """
-_ROUTE = """python3 - <<'PY'
+_ANSWER = """python3 - <<'PY'
 import socket
-for family, address in ((socket.AF_INET, "{v4}"), (socket.AF_INET6, "{v6}")):
+for address in {addresses}:
     try:
-        with socket.socket(family, socket.SOCK_DGRAM) as client:
-            client.connect((address, 53))  # sends nothing: it only looks for a route
-            print("reached: a route to", address)
+        socket.create_connection((address, {port}), 2).close()
+        print("reached:", address)
+    except ConnectionRefusedError:
+        print("reached: a refusal of", address)
     except OSError as error:
         print(error)
 PY
 """
 _INTERFACES = """python3 - <<'PY'
-import socket
-names = [name for _, name in socket.if_nameindex() if name != "lo"]
+import os, socket
+own = os.environ["OWN_INTERFACES"].split()
+names = [name for _, name in socket.if_nameindex() if name != "lo" and name not in own]
 print("reached: interfaces", *names) if names else print("none")
 PY
 """
@@ -116,6 +118,6 @@ NETWORK = (
             ' "/docs", "/debug", OWN + "/admin", OWN + "/sessions", OWN + "/trajectory", OWN + "/../")]'
         ),
     ),
-    Attack("metadata-address", Kind.NETWORK, _ROUTE.format(v4="169.254.169.254", v6="fd00:ec2::254")),
-    Attack("cluster-api", Kind.NETWORK, _ROUTE.format(v4="10.96.0.1", v6="2001:db8::1")),
+    Attack("metadata-address", Kind.NETWORK, _ANSWER.format(addresses=("169.254.169.254", "fd00:ec2::254"), port=80)),
+    Attack("cluster-api", Kind.NETWORK, _ANSWER.format(addresses=("10.96.0.1", "fd00:10:96::1"), port=443)),
 )
