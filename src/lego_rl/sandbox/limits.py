@@ -49,7 +49,7 @@ class LimitHits:
     Attributes:
         memory: Processes that the kernel killed for memory; where ``rlimit`` is in force, 1 if the whole sandbox was
             killed for the sum of its processes (one process alone sees its allocation fail instead).
-        processes: Forks that the kernel refused (0 where ``rlimit`` is in force).
+        processes: Forks that the kernel refused (0 where ``rlimit`` is in force); 1 of a pod that was evicted for them.
         disk: Whether the sandbox was killed for the size of its changes.
         unmeasured: Whether the sandbox was killed because its limits could not be measured. What is measured is the
             agent's own files and processes, so alone this is no evidence of a fault of the host.

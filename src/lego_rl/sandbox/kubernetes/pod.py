@@ -243,7 +243,7 @@ class PodSandbox(ControlledSandbox):
     async def _loss(self) -> Loss | None:
         if self._hits.disk or self._hits.unmeasured:
             return None
-        return await loss_of(self._run, self.name, self._stream.end)
+        return await loss_of(self._run, self.name, await self._stream.how_it_ended())
 
     @override
     def _kill_first(self) -> None:

@@ -27,6 +27,8 @@ STDIN, STDOUT, STDERR, ERROR = range(4)
 READY_SECONDS = 60.0
 PROGRAM_ENDED = "NonZeroExitCode"
 ERROR_BYTES = 4096
+END_SECONDS = 50.0
+"""A little longer than a heartbeat may stay unanswered."""
 KEEP_ALIVE_SECONDS = 60.0
 """Kubelets end streams on which nothing was said for long (4 hours, unless they are told otherwise)."""
 NO_REQUEST = 0
@@ -102,6 +104,12 @@ class PodStream:
             await stream.close()
             raise
         return stream
+
+    async def how_it_ended(self) -> StreamEnd | None:
+        """How it ended; ``None`` where it has not, and what ended is on the pod's side of it."""
+        if self._tasks[1].done():  # Nothing can be sent any more: whoever waits for an answer soon hears why.
+            await asyncio.wait({self._tasks[0]}, timeout=END_SECONDS)
+        return self.end
 
     async def close(self) -> None:
         """Hang up."""

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from lego_rl import sandbox
 from lego_rl.sandbox import inside, inside_files
 from lego_rl.sandbox.kubernetes import frames
@@ -62,3 +64,30 @@ def test_every_operation_but_the_listener_is_passed_on() -> None:
 
 def test_what_has_no_output_is_given_none() -> None:
     assert set(bridge.WITHOUT_OUTPUT) == {"end", "kill"}
+
+
+class Ended:
+    """A request whose end is kept."""
+
+    def __init__(self) -> None:
+        self.statuses: list[int] = []
+
+    def end(self, status: int) -> None:
+        self.statuses.append(status)
+
+
+@pytest.mark.parametrize(("size", "statuses"), [(5, []), (11, [0]), (None, [bridge.UNMEASURED])])
+def test_what_cannot_be_measured_is_said(
+    monkeypatch: pytest.MonkeyPatch, size: int | None, statuses: list[int]
+) -> None:
+    def size_of(_folders: list[str], _limit: int) -> int:
+        if size is None:
+            raise OSError(24, "Too many open files")
+        return size
+
+    monkeypatch.setattr(keeper, "size_of", size_of)
+    request, looking = Ended(), bridge.Bridge.__new__(bridge.Bridge)
+    looking.bounds = [(request, 10)]  # type: ignore[list-item]
+    looking.measure()
+    looking.measure()
+    assert request.statuses == statuses
