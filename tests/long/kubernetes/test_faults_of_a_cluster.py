@@ -129,7 +129,7 @@ async def test_an_api_server_that_stops_answering_is_the_clusters_loss(
             with pytest.raises(SandboxError, match="does not say that the work container"):
                 await box.kill()
             await box.close()
-            assert loop.time() - started < 75
+            assert loop.time() - started < 150
         finally:
             cluster.signal("kube-apiserver", signal.SIGCONT)
         fresh = await image.start(Phase.AGENT, limits=LIMITS)
