@@ -109,7 +109,7 @@ def killed_at_random(folder: Path, moments: int, elsewhere: Elsewhere = NOWHERE,
     own = SandboxSettings.model_validate({"state": folder / "state-of-killed", "grading_sec": 30.0, **settings})
     with runners(folder, own) as runner:
         runner.whole(f"first {WAVES}")
-        assert trials_of(folder) == (WAVES, WAVES), "the runner works"
+        assert trials_of(folder)[1] == WAVES, "the runner works"
         seconds = runner.whole(f"second {WAVES}")
         busy = 0
         with foreign(runner.state), elsewhere.foreign(runner.state):
