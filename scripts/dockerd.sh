@@ -59,13 +59,21 @@ start() {
     printf 'export DOCKER_HOST=unix://%s\n' "$socket"
 }
 
+# A daemon leaves the network of the machine mounted in its folder, where a container was given that one.
+unmount() {
+    local left
+    for left in "$folder"/exec/netns/*; do
+        if mountpoint -q "$left"; then umount "$left"; fi
+    done
+}
+
 stop() {
     local pid
     pid=$(own_pid)
     [ -n "$pid" ] || { say "not running"; return 0; }
     kill "$pid"
     for _ in $(seq 300); do
-        [ -d "/proc/$pid" ] || { say "stopped"; return 0; }
+        [ -d "/proc/$pid" ] || { unmount; say "stopped"; return 0; }
         sleep 0.1
     done
     die "still running after 30 s" "read $log"

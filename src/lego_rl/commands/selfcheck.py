@@ -12,7 +12,7 @@ from lego_rl.commands.screen import Screen
 from lego_rl.errors import ConfigError, SandboxError
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.selfcheck.attack import Kind
-from lego_rl.selfcheck.report import Report, check
+from lego_rl.selfcheck.suite import Findings, check
 
 
 def sandbox(environment: str, *, as_json: bool) -> None:
@@ -50,14 +50,14 @@ def sandbox(environment: str, *, as_json: bool) -> None:
         )
 
 
-def tables(report: Report) -> Iterator[Table]:
+def tables(report: Findings) -> Iterator[Table]:
     """Kinds of attacks, and what isolation cannot hold."""
     kinds = Table("attacks", box=None, pad_edge=False)
     for heading in ("counted", "unproven", "succeeded"):
         kinds.add_column(heading, justify="right")
     for kind in Kind:
         tried = [each for each in report.attacked if each.attack.kind is kind]
-        counted = sum(each.attack.defence is not None for each in tried)
+        counted = sum(each.attack.is_shown_on(report.shown_on) for each in tried)
         kinds.add_row(kind.value, str(counted), str(len(tried) - counted), str(sum(bool(each.why) for each in tried)))
     yield kinds
     forged = Table("unblockable", "rewarded", "seen of it", box=None, pad_edge=False)
@@ -66,11 +66,11 @@ def tables(report: Report) -> Iterator[Table]:
     yield forged
 
 
-def lines(report: Report) -> Iterator[str]:
+def lines(report: Findings) -> Iterator[str]:
     """What went wrong, one line each, and the sums."""
     yield from (f"{each.attack.id} succeeded: {each.why}" for each in report.succeeded)
     yield from (f"{each.control.id} was wronged: {each.wrong}" for each in report.wronged)
     yield (
-        f"{len(report.proven)} attacks, {len(report.succeeded)} succeeded; "
+        f"{len(report.proven)} attacks (shown to be live on {report.shown_on}), {len(report.succeeded)} succeeded; "
         f"{len(report.worked)} honest controls, {len(report.wronged)} wronged; {report.seconds:.0f} s"
     )

@@ -56,6 +56,10 @@ class Target(StrEnum):
     """A wrong function, and one in helpers for tests that the package ships, with their tests beside them."""
 
 
+SHOWN_ON = ("bubblewrap", "docker")
+"""Environments in which a test takes each defence away; what is counted in any other was shown in the first."""
+
+
 @dataclass(frozen=True)
 class Attack:
     """One attack.
@@ -67,9 +71,10 @@ class Attack:
         id: Its name.
         kind: What it is about.
         script: Bash, run in the work tree as a harness would run it. What it may know of the host is in variables
-            (`Surroundings.known`).
+            (`Bystanders.known`).
         defence: What holds it; ``None`` where no test shows that.
         target: What is worked on.
+        unshown: Environments where no test shows it, though others do.
     """
 
     id: str
@@ -77,6 +82,11 @@ class Attack:
     script: str
     defence: Defence | None = None
     target: Target = Target.PLAIN
+    unshown: tuple[str, ...] = ()
+
+    def is_shown_on(self, environment: str) -> bool:
+        """Whether a test shows that it succeeds there without its defence."""
+        return self.defence is not None and environment not in self.unshown
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ SHARED_BYTES = 4096
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Bystanders:
     """What an attack may know of the host.
 
     Attributes:
@@ -58,7 +58,7 @@ class Surroundings:
 
 
 @asynccontextmanager
-async def surroundings(folder: Path, kept: Secrets) -> AsyncIterator[Surroundings]:
+async def bystanders(folder: Path, kept: Secrets) -> AsyncIterator[Bystanders]:
     """Set everything up below `folder`, and take it down.
 
     Raises:
@@ -84,7 +84,7 @@ async def surroundings(folder: Path, kept: Secrets) -> AsyncIterator[Surrounding
         shared = stack.enter_context(_shared_memory(kept.memory.encode()))
         stack.enter_context(_variable(VARIABLE, kept.environment))
         stack.enter_context(_bystander(kept.process))
-        yield Surroundings(
+        yield Bystanders(
             folder, _port(tcp.sockets[0].getsockname()), _port(udp.get_extra_info("sockname")), abstract, shared
         )
 

@@ -31,8 +31,8 @@ from lego_rl.sandbox.sandbox import Phase, Sandbox
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import NESTED
 from lego_rl.selfcheck.attack import Target
+from lego_rl.selfcheck.bystanders import NEIGHBOUR, WRITABLE, Bystanders, bystanders
 from lego_rl.selfcheck.script_harness import NAME, ScriptHarness
-from lego_rl.selfcheck.surroundings import NEIGHBOUR, WRITABLE, Surroundings, surroundings
 from lego_rl.selfcheck.target import PROCESSES, SCRATCH_MB, Secrets, write_tasks
 
 BUDGET = Budget(turns=4, context_tokens=4_000, output_tokens=64, wall_clock_sec=30.0)
@@ -72,7 +72,7 @@ class Ground:
     runtime: Runtime
     tasks: dict[Target, Path]
     kept: Secrets
-    host: Surroundings
+    host: Bystanders
     neighbour: str
     interfaces: tuple[str, ...]
 
@@ -133,7 +133,7 @@ async def prepared(settings: SandboxSettings) -> AsyncIterator[Ground]:
         kept = Secrets()
         (folder / "host").mkdir()
         async with AsyncExitStack() as stack:
-            host = await stack.enter_async_context(surroundings(folder / "host", kept))
+            host = await stack.enter_async_context(bystanders(folder / "host", kept))
             tasks = await asyncio.to_thread(write_tasks, folder / "tasks", kept)
             gateway = _gateway()
             runtime = Runtime(

@@ -10,7 +10,7 @@ from lego_rl.errors import SandboxError
 from lego_rl.messages import Json
 from lego_rl.rollout.batch_check import is_unattributed
 from lego_rl.sandbox.settings import SandboxSettings
-from lego_rl.selfcheck.attack import Attack, Control, Forgery, Kind
+from lego_rl.selfcheck.attack import SHOWN_ON, Attack, Control, Forgery, Kind
 from lego_rl.selfcheck.attacks import ATTACKS
 from lego_rl.selfcheck.controls import CONTROLS
 from lego_rl.selfcheck.forgeries import FORGERIES
@@ -71,7 +71,7 @@ class Forged:
 
 
 @dataclass(frozen=True)
-class Report:
+class Findings:
     """What a self-check found.
 
     Attributes:
@@ -101,14 +101,20 @@ class Report:
     @property
     def proven(self) -> list[Attacked]:
         """Attacks that a test has shown to succeed without their one defence: those that are counted."""
-        return [each for each in self.attacked if each.attack.defence is not None]
+        return [each for each in self.attacked if each.attack.is_shown_on(self.shown_on)]
+
+    @property
+    def shown_on(self) -> str:
+        """The environment in which that was shown."""
+        return self.environment if self.environment in SHOWN_ON else SHOWN_ON[0]
 
     def as_json(self) -> dict[str, Json]:
         """For ``--json``."""
-        unproven = [each for each in self.attacked if each.attack.defence is None]
+        unproven = [each for each in self.attacked if not each.attack.is_shown_on(self.shown_on)]
         return {
             "environment": self.environment,
             "attacks": len(self.proven),
+            "shown_on": self.shown_on,
             "succeeded": [each.attack.id for each in self.succeeded],
             "controls": len(self.worked),
             "wronged": [each.control.id for each in self.wronged],
@@ -121,7 +127,7 @@ class Report:
         }
 
 
-async def check(settings: SandboxSettings) -> Report:
+async def check(settings: SandboxSettings) -> Findings:
     """Try every attack, control and forgery in sandboxes of `settings`.
 
     Raises:
@@ -144,7 +150,7 @@ async def check(settings: SandboxSettings) -> Report:
             attacks = [group.create_task(in_turn(attacked(ground, attack))) for attack in patient]
             controls = [group.create_task(in_turn(worked(ground, control))) for control in CONTROLS[1:]]
             forgeries = [group.create_task(in_turn(forged(ground, forgery))) for forgery in FORGERIES]
-        return Report(
+        return Findings(
             settings.environment,
             [task.result() for task in attacks],
             [first, *(task.result() for task in controls)],

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,13 +16,16 @@ from aiohttp import web
 from lego_rl.gateway import server
 from lego_rl.rollout import trial
 from lego_rl.rollout.faults import FAULT_TABLE, Ended
-from lego_rl.sandbox import diff, environment, grading, image
+from lego_rl.sandbox import diff, environment, grading, image, seccomp
 from lego_rl.sandbox.bpf import Return, assemble
 from lego_rl.sandbox.bubblewrap import box, launch, layout, rootfs
 from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
 from lego_rl.sandbox.codec import verdict_from_json, verdict_to_json
 from lego_rl.sandbox.controlled import ControlledSandbox
 from lego_rl.sandbox.diff import OverlaySnapshot
+from lego_rl.sandbox.docker import box as docker_box
+from lego_rl.sandbox.docker import config
+from lego_rl.sandbox.docker.box import DockerSandbox
 from lego_rl.sandbox.environment import SealedEnvironment
 from lego_rl.sandbox.git.layers import FileSystem, copy_as_it_is
 from lego_rl.sandbox.git.manifest import HistorySeal
@@ -39,19 +43,31 @@ type Weaken = Callable[[pytest.MonkeyPatch, Path], None]
 
 
 @asynccontextmanager
-async def without(defence: Defence, folder: Path, scratch: Path) -> AsyncIterator[None]:
-    """The code without one defence; sandboxes that are left alive by that are closed in the end."""
-    left: list[BubblewrapSandbox] = []
+async def without(defence: Defence, folder: Path, scratch: Path, environment: str) -> AsyncIterator[None]:
+    """The code without one defence; sandboxes that are left alive by that are closed in the end.
+
+    Args:
+        defence: Which.
+        folder: With the host's secrets.
+        scratch: For files of its own.
+        environment: How sandboxes are isolated.
+    """
+    left: list[ControlledSandbox] = []
     with pytest.MonkeyPatch.context() as patch:
         if defence is Defence.KILL:
             _leave_alive(patch, left)
         elif defence is Defence.UNTRACEABLE:
-            _let_trace(patch, scratch)
+            _let_trace(patch, scratch, {"bubblewrap": layout, "docker": config}[environment])
         else:
-            WEAKENED[defence](patch, folder)
+            {**EVERYWHERE, **ISOLATION[environment]}[defence](patch, folder)
         yield
     for sandbox in left:
         await sandbox.close()
+
+
+def is_taken_away(defence: Defence, environment: str) -> bool:
+    """Whether there is a way to take a defence away in an environment."""
+    return defence in (Defence.KILL, Defence.UNTRACEABLE, *EVERYWHERE, *ISOLATION[environment])
 
 
 async def _looks_sealed(*_: object) -> None:
@@ -156,7 +172,7 @@ def _reward_from_a_file(patch: pytest.MonkeyPatch, _: Path) -> None:
     patch.setattr(FreshVerifier, "verify", believe)
 
 
-def _leave_alive(patch: pytest.MonkeyPatch, left: list[BubblewrapSandbox]) -> None:
+def _leave_alive(patch: pytest.MonkeyPatch, left: list[ControlledSandbox]) -> None:
     async def keep(self: Any, **_: object) -> None:
         left.append(self.sandbox)
 
@@ -178,23 +194,26 @@ def _large_files(patch: pytest.MonkeyPatch, _: Path) -> None:
     patch.setattr(diff, "MAX_FILE_BYTES", 1 << 30)
 
 
+EVERY_CALL = assemble([Return(ALLOW)])
+
+
 def _every_call(patch: pytest.MonkeyPatch, _: Path) -> None:
     def descriptor() -> int:
         made = os.memfd_create("rules")
-        os.write(made, assemble([Return(ALLOW)]))
+        os.write(made, EVERY_CALL)
         os.lseek(made, 0, os.SEEK_SET)
         return made
 
     patch.setattr(launch, "filter_descriptor", descriptor)
 
 
-def _let_trace(patch: pytest.MonkeyPatch, scratch: Path) -> None:
+def _let_trace(patch: pytest.MonkeyPatch, scratch: Path, environment: ModuleType) -> None:
     text = layout.INSIDE.read_text()
     assert text.count("    inside_guard.close_to_tracers()\n") == 1
     program = scratch / "inside.py"
     program.write_text(text.replace("    inside_guard.close_to_tracers()\n", ""))
     program.chmod(0o644)
-    patch.setattr(layout, "INSIDE", program)
+    patch.setattr(environment, "INSIDE", program)
 
 
 def _host_folder_mounted(patch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -265,9 +284,50 @@ def _any_crash_masks(patch: pytest.MonkeyPatch, _: Path) -> None:
     patch.setattr(trial, "classify", naive)
 
 
-WEAKENED: Mapping[Defence, Weaken] = {
+def _container(patch: pytest.MonkeyPatch, **changes: object) -> None:
+    """Containers that are asked for with something else."""
+    asked = config.container
+
+    def more(*arguments: Any) -> Any:
+        body = asked(*arguments)
+        return {**body, "HostConfig": {**body["HostConfig"], **changes}}
+
+    patch.setattr(docker_box, "container", more)
+
+
+def _in_the_daemons_network(patch: pytest.MonkeyPatch, _: Path) -> None:
+    _container(patch, NetworkMode="host")
+    patch.setattr(environment, "verify_seal", _looks_sealed)
+
+
+def _every_call_in_docker(patch: pytest.MonkeyPatch, _: Path) -> None:
+    patch.setattr(seccomp, "compiled", lambda: EVERY_CALL)
+    _container(patch, SecurityOpt=["no-new-privileges:true", "seccomp=unconfined"])
+    patch.setattr(environment, "verify_seal", _looks_sealed)
+
+
+def _host_folder_in_docker(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    mounts = config._host_mounts
+    patch.setattr(config, "_host_mounts", lambda *own: [*mounts(*own), Mount(folder, str(folder))])
+
+
+def _hosts_environment_in_docker(patch: pytest.MonkeyPatch, _: Path) -> None:
+    own = DockerSandbox.environment
+    assert isinstance(own, property)
+    patch.setattr(DockerSandbox, "environment", property(lambda self: {**os.environ, **own.fget(self)}))
+
+
+def _uncovered_in_docker(patch: pytest.MonkeyPatch, _: Path) -> None:
+    _container(patch, MaskedPaths=[])
+    patch.setattr(environment, "verify_seal", _looks_sealed)
+
+
+def _shared_memory_in_docker(patch: pytest.MonkeyPatch, _: Path) -> None:
+    _container(patch, IpcMode="host")
+
+
+EVERYWHERE: Mapping[Defence, Weaken] = {
     Defence.HISTORY: _with_git,
-    Defence.NETWORK_NAMESPACE: _on_the_hosts_network,
     Defence.OWN_SESSION: _for_any_session,
     Defence.OWNERSHIP: _agents_files_win,
     Defence.DROPPED: _nothing_dropped,
@@ -275,13 +335,28 @@ WEAKENED: Mapping[Defence, Weaken] = {
     Defence.VERDICT: _reward_from_a_file,
     Defence.LIMITS: _unlimited,
     Defence.PATCH_BOUND: _large_files,
-    Defence.SYSTEM_CALLS: _every_call,
-    Defence.MOUNTS: _host_folder_mounted,
-    Defence.ENVIRONMENT: _hosts_environment,
-    Defence.OWN_PROC: _hosts_proc,
-    Defence.COVERED_PROC: _uncovered,
-    Defence.IPC_NAMESPACE: _shared_memory,
     Defence.LINKS: _links_followed,
     Defence.NO_GIT: _git_asked,
     Defence.ATTRIBUTION: _any_crash_masks,
 }
+
+ISOLATION: Mapping[str, Mapping[Defence, Weaken]] = {
+    "bubblewrap": {
+        Defence.NETWORK_NAMESPACE: _on_the_hosts_network,
+        Defence.SYSTEM_CALLS: _every_call,
+        Defence.MOUNTS: _host_folder_mounted,
+        Defence.ENVIRONMENT: _hosts_environment,
+        Defence.OWN_PROC: _hosts_proc,
+        Defence.COVERED_PROC: _uncovered,
+        Defence.IPC_NAMESPACE: _shared_memory,
+    },
+    "docker": {
+        Defence.NETWORK_NAMESPACE: _in_the_daemons_network,
+        Defence.SYSTEM_CALLS: _every_call_in_docker,
+        Defence.MOUNTS: _host_folder_in_docker,
+        Defence.ENVIRONMENT: _hosts_environment_in_docker,
+        Defence.COVERED_PROC: _uncovered_in_docker,
+        Defence.IPC_NAMESPACE: _shared_memory_in_docker,
+    },
+}
+"""What each environment has of its own."""

@@ -8,22 +8,24 @@ import pytest
 
 from lego_rl.commands import selfcheck
 from lego_rl.errors import ConfigError, SandboxError
+from lego_rl.sandbox.environments import ENVIRONMENTS
 from lego_rl.sandbox.verdict import Change, Patch, Verdict
-from lego_rl.selfcheck.attack import Attack, Control, Defence, Forgery, Kind
+from lego_rl.selfcheck.attack import SHOWN_ON, Attack, Control, Defence, Forgery, Kind
 from lego_rl.selfcheck.attacks import ATTACKS
 from lego_rl.selfcheck.controls import CONTROLS
 from lego_rl.selfcheck.forgeries import FORGERIES
-from lego_rl.selfcheck.report import SLOW, Attacked, Forged, Report, Worked
+from lego_rl.selfcheck.suite import SLOW, Attacked, Findings, Forged, Worked
 from lego_rl.selfcheck.target import Secrets
 from lego_rl.selfcheck.traces import traces
 
+UNPROVEN = {"bubblewrap": ["nowhere"], "docker": ["not-in-docker", "nowhere"], "kubernetes": ["nowhere"]}
 SOURCE = Path(__file__).parents[3] / "src" / "lego_rl"
 FIX = Patch((Change("calc/core.py", "file", b"def add(a, b):\n    return a + b\n"),))
 
 
-def report(why: str = "", wrong: str = "") -> Report:
+def report(why: str = "", wrong: str = "") -> Findings:
     attacks = (Attack("counted", Kind.ESCAPE, "true", Defence.MOUNTS), Attack("more", Kind.FAULT, "true"))
-    return Report(
+    return Findings(
         "bubblewrap",
         [Attacked(attack, why if attack.defence else "", "finished", 1.0) for attack in attacks],
         [Worked(Control("honest", "true"), wrong, 1.0)],
@@ -39,9 +41,10 @@ def test_names_are_told_apart() -> None:
 
 
 def test_there_is_enough_of_everything() -> None:
-    counted = Counter(attack.kind for attack in ATTACKS if attack.defence is not None)
-    assert sum(counted.values()) >= 40
-    assert all(counted[kind] >= 3 for kind in Kind)
+    for environment in SHOWN_ON:
+        counted = Counter(attack.kind for attack in ATTACKS if attack.is_shown_on(environment))
+        assert sum(counted.values()) >= 40
+        assert all(counted[kind] >= 3 for kind in Kind)
     assert len(CONTROLS) >= 16
     assert {attack.defence for attack in ATTACKS if attack.defence is not None} == set(Defence)
 
@@ -53,6 +56,21 @@ def test_nothing_that_isolates_knows_the_self_check() -> None:
         if "lego_rl.selfcheck" in path.read_text(encoding="utf-8")
     }
     assert knowing == {"selfcheck", "commands"}
+
+
+def test_what_is_counted_was_shown_in_the_environment_or_else_in_the_first() -> None:
+    attacks = (
+        Attack("everywhere", Kind.ESCAPE, "true", Defence.MOUNTS),
+        Attack("not-in-docker", Kind.ESCAPE, "true", Defence.MOUNTS, unshown=("docker",)),
+        Attack("nowhere", Kind.ESCAPE, "true"),
+    )
+    counted = {}
+    for environment in ENVIRONMENTS:
+        tried = [Attacked(attack, "", "finished", 1.0) for attack in attacks]
+        found = Findings(environment, tried, [], [], 1.0).as_json()
+        assert (found["attacks"], found["unproven"]) == (2 - (environment == "docker"), UNPROVEN[environment])
+        counted[environment] = found["shown_on"]
+    assert counted == {"bubblewrap": "bubblewrap", "docker": "docker", "kubernetes": "bubblewrap"}
 
 
 def test_json() -> None:
@@ -70,7 +88,7 @@ def test_json() -> None:
 def test_the_command_fails_where_anything_did_not_hold(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], why: str, wrong: str
 ) -> None:
-    async def check(_: object) -> Report:
+    async def check(_: object) -> Findings:
         return report(why, wrong)
 
     monkeypatch.setattr(selfcheck, "check", check)
@@ -80,7 +98,9 @@ def test_the_command_fails_where_anything_did_not_hold(
     else:
         selfcheck.sandbox("bubblewrap", as_json=False)
     said = capsys.readouterr().out
-    assert f"1 attacks, {int(bool(why))} succeeded; 1 honest controls, {int(bool(wrong))} wronged; 2 s" in said
+    attacks, controls = int(bool(why)), int(bool(wrong))
+    assert f"1 attacks (shown to be live on bubblewrap), {attacks} succeeded" in said
+    assert f"1 honest controls, {controls} wronged; 2 s" in said
     assert ("counted succeeded: earned a reward" in said) == bool(why)
     assert ("honest was wronged: finished: no" in said) == bool(wrong)
 

@@ -1,7 +1,7 @@
 """Leaving the sandbox: kernel interfaces, the host's files and processes, other trials."""
 
 from lego_rl.selfcheck.attack import Attack, Defence, Kind
-from lego_rl.selfcheck.surroundings import BYSTANDER, NEIGHBOUR
+from lego_rl.selfcheck.bystanders import BYSTANDER, NEIGHBOUR
 
 _LIBC = """import ctypes, os, socket, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -103,7 +103,8 @@ for name, major, minor in (("sda", 8, 0), ("vda", 254, 0), ("mem", 1, 1)):
 def _process(name: str, wanted: str) -> Attack:
     """Look for a process by its first argument; the second one is a secret."""
     script = f"cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -a -A 1 -x {wanted}; true"
-    return Attack(name, Kind.ESCAPE, script, Defence.OWN_PROC)
+    # A container that shares the machine's processes would kill those of its user when it kills its own.
+    return Attack(name, Kind.ESCAPE, script, Defence.OWN_PROC, unshown=("docker",))
 
 
 # Run by whoever runs git on these files, as `git status` alone does.
@@ -120,7 +121,10 @@ ESCAPES = (
     Attack("key-ring", Kind.ESCAPE, _python(_KEYS), Defence.SYSTEM_CALLS),
     Attack("vsock", Kind.ESCAPE, _python(_VSOCK), Defence.SYSTEM_CALLS),
     Attack("io-uring", Kind.ESCAPE, _python(_SETUP_URING), Defence.SYSTEM_CALLS),
-    Attack("first-process-descriptor", Kind.ESCAPE, _python(_TAKE_DESCRIPTOR), Defence.UNTRACEABLE),
+    # The daemon's own filter holds this one, too.
+    Attack(
+        "first-process-descriptor", Kind.ESCAPE, _python(_TAKE_DESCRIPTOR), Defence.UNTRACEABLE, unshown=("docker",)
+    ),
     Attack("first-process-memory", Kind.ESCAPE, _python(_FIRST_MEMORY), Defence.UNTRACEABLE),
     Attack("host-file", Kind.ESCAPE, 'cat "$HOST_FOLDER/secret.txt"', Defence.MOUNTS),
     Attack("docker-socket", Kind.ESCAPE, _python(_DOCKER), Defence.MOUNTS),
