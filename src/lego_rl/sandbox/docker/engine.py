@@ -14,17 +14,16 @@ import http.client
 import json
 import os
 import shutil
-import socket
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, override
+from typing import IO, Any
 from urllib.parse import quote, urlencode
 
 from lego_rl.errors import SandboxError
+from lego_rl.sandbox.docker.wire import Connection
 
 CALL_SECONDS = 60.0
 """How long a call may take in all; starting a container is the slowest of them."""
@@ -198,7 +197,7 @@ class Engine:
         kind: str = "application/json",
         seconds: float | None = None,
     ) -> Iterator[http.client.HTTPResponse]:
-        connection = _Connection(self.socket, CALL_SECONDS if seconds is None else seconds)
+        connection = Connection(self.socket, CALL_SECONDS if seconds is None else seconds)
         url = f"{path}?{urlencode(query)}" if query else path
         with closing(connection):
             with self._answering():
@@ -239,45 +238,6 @@ async def in_thread[**P, T](call: Callable[P, T], *arguments: P.args, **options:
     except asyncio.CancelledError:
         await asyncio.wait({task})
         raise
-
-
-class _Connection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: Path, seconds: float) -> None:
-        super().__init__("docker")
-        self._path = path
-        self._seconds = seconds
-
-    @override
-    def connect(self) -> None:
-        self.sock = _Bounded(self._seconds)
-        self.sock.connect(str(self._path))
-
-
-class _Bounded(socket.socket):
-    """A Unix socket on which all waits together take no longer than some seconds."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(socket.AF_UNIX)
-        self._end = time.monotonic() + seconds
-        self.settimeout(seconds)
-
-    def _left(self) -> None:
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("timed out")
-        self.settimeout(left)
-
-    @override
-    def recv_into(self, *arguments: Any) -> int:
-        self._left()
-        return super().recv_into(*arguments)
-
-    @override
-    def sendall(self, *arguments: Any) -> None:
-        self._left()
-        super().sendall(*arguments)
 
 
 def _labelled(config: Json, labels: Mapping[str, str]) -> Json:

@@ -94,7 +94,7 @@ def test_one_that_this_user_may_not_use(tmp_path: Path, monkeypatch: pytest.Monk
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("lego_rl.sandbox.docker.engine._Connection.connect", refuse)
+    monkeypatch.setattr("lego_rl.sandbox.docker.wire.Connection.connect", refuse)
     with pytest.raises(DaemonError, match="may not use the Docker daemon") as caught:
         check_daemon(Engine(tmp_path / "d.sock"))
     assert "usermod -aG docker" in caught.value.fix
