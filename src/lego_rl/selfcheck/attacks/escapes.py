@@ -70,6 +70,14 @@ _FIRST_MEMORY = """try:
 except OSError as error:
     print(error)
 """
+# With little processor time left and the children of others to bury, the kernel would kill it as if from outside.
+_FIRST_LIMITS = """import resource
+try:
+    resource.prlimit(1, resource.RLIMIT_CPU, (3600, 3600))
+    print("reached: the limits of the first process")
+except OSError as error:
+    print(error)
+"""
 _SHARED = """libc.shmat.restype = ctypes.c_void_p
 address = libc.shmat(int(os.environ["HOST_SHARED"]), None, 0)
 if address not in (None, ctypes.c_void_p(-1).value):
@@ -126,6 +134,7 @@ ESCAPES = (
         "first-process-descriptor", Kind.ESCAPE, _python(_TAKE_DESCRIPTOR), Defence.UNTRACEABLE, unshown=("docker",)
     ),
     Attack("first-process-memory", Kind.ESCAPE, _python(_FIRST_MEMORY), Defence.UNTRACEABLE),
+    Attack("first-process-limits", Kind.ESCAPE, _python(_FIRST_LIMITS), Defence.SYSTEM_CALLS),
     Attack("host-file", Kind.ESCAPE, 'cat "$HOST_FOLDER/secret.txt"', Defence.MOUNTS),
     Attack("docker-socket", Kind.ESCAPE, _python(_DOCKER), Defence.MOUNTS),
     Attack(
