@@ -110,7 +110,7 @@ class Engine(Protocol):
         Something is a step, whichever calls are in it: how long the queue is, how long prompts and answers are and who
         sent them make no difference, so no load brings it about that this does not return. An engine that has nothing
         to do, that whoever trains has paused, or that takes new weights does not hang, and this returns. It joins no
-        queue of calls and samples nothing.
+        queue of calls and samples nothing. An engine behind HTTP looks at the counters of its steps and at its health.
 
         Raises:
             EngineError: The engine failed or is unhealthy.
@@ -119,4 +119,8 @@ class Engine(Protocol):
 
 
 class EngineError(Exception):
-    """The engine could not answer: an infrastructure fault that the gateway turns into a status worth retrying."""
+    """The engine could not answer: an infrastructure fault that the gateway turns into a status worth retrying.
+
+    It masks the trial that ends on it, so an engine raises it for the state that it is in and never for what, how much
+    or how often it is asked, which agents choose: a call that waits for long is none.
+    """
