@@ -52,11 +52,14 @@ EVIDENCE: Mapping[str, Evidence] = {
         "the socket on which the session listened is closed", "no process of the sandbox has a descriptor of it"
     ),
     "sandbox_killed": Evidence(
-        "a signal from outside ended its first process, or bubblewrap, or the container or pod was removed; and the"
-        " kernel has killed nothing for memory",
+        "a signal from outside ended its first process, or bubblewrap, and the kernel has killed nothing for memory; or"
+        " the container was removed; or the pod was deleted, or had to leave for what others use on its node",
         "inside, the first process takes no signal, no tracer and no limit, and bubblewrap cannot be named",
     ),
-    "runtime_lost": Evidence("its daemon is gone, or its node", "both are outside of it"),
+    "runtime_lost": Evidence(
+        "its daemon is gone; its node is lost, or the API server leaves attempt after attempt without an answer",
+        "they are outside of it, and being slow is not enough",
+    ),
     "grading_start": Evidence("there is no sandbox to grade in", "the change was not in it yet"),
     "host_disk_full": Evidence(
         "when the sandbox is gone the disk is full, and would be if all other sandboxes were gone too",
