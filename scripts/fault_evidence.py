@@ -57,10 +57,13 @@ EVIDENCE: Mapping[str, Evidence] = {
         "inside, the first process takes no signal, no tracer and no limit, and bubblewrap cannot be named",
     ),
     "runtime_lost": Evidence(
-        "its daemon is gone; its node is lost, or the API server leaves attempt after attempt without an answer",
-        "they are outside of it, and being slow is not enough",
+        "it has ended, the kernel has killed nothing for memory, and its daemon does not answer for a minute; or its"
+        " node is lost, or the API server leaves attempt after attempt without an answer",
+        "load makes a daemon slow but ends no sandbox, and inside there is no other way to end the first process",
     ),
-    "grading_start": Evidence("there is no sandbox to grade in", "the change was not in it yet"),
+    "grading_start": Evidence(
+        "there is no sandbox to grade in, and none at two further tries", "the change was not in it yet"
+    ),
     "host_disk_full": Evidence(
         "when the sandbox is gone the disk is full, and would be if all other sandboxes were gone too",
         "what agents hold, the trial's own and those of others, is counted as free",
