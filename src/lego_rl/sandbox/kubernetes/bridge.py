@@ -11,6 +11,7 @@ library only. SOCKET is the path on which process 1 of the work container listen
 # ruff: noqa: PTH100, PTH120
 
 import os
+import resource
 import selectors
 import socket
 import struct
@@ -208,8 +209,19 @@ def connect(path: str) -> socket.socket:
             return control
 
 
+def allow_enough_descriptors() -> None:
+    """Have more descriptors on their way through sockets than whatever runs in any pod of the node can.
+
+    They are counted per user, and pods without user namespaces are one user: one more is refused where there are as
+    many as its sender may open. Process 1 of each pod leaves an agent a quarter of what containers may open at most.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def main() -> None:
     """Serve one stream."""
+    allow_enough_descriptors()
     control = connect(sys.argv[1]) if len(sys.argv) > 1 else None
     bridge = Bridge(control)
     frames.say(0, b"S", b"\0")

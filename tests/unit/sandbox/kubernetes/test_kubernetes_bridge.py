@@ -1,6 +1,7 @@
 """What the host asks a pod for, what its bridge passes on or does, and what the first process can do: one list."""
 
 import ast
+import resource
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ HOSTS = (
     *sorted((ROOM / "kubernetes").glob("*.py")),
 )
 INSIDE_A_POD = ("bridge.py", "frames.py", "keeper.py", "first.py")
-ASKS = {"send", "run", "operate", "run_operation", "_put", "_execute"}
+ASKS = {"send", "run", "operate", "run_operation", "_operate", "_put", "_execute"}
 """Functions and methods that are given an operation: the first string of a list, or a string."""
 
 
@@ -91,3 +92,13 @@ def test_what_cannot_be_measured_is_said(
     looking.measure()
     looking.measure()
     assert request.statuses == statuses
+
+
+def test_a_bridge_may_have_more_descriptors_on_their_way_than_any_agent() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
+    try:
+        bridge.allow_enough_descriptors()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
