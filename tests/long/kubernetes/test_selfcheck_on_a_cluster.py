@@ -12,7 +12,7 @@ from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.selfcheck.attack import Attack
 from lego_rl.selfcheck.attacks.network import NETWORK
 from lego_rl.selfcheck.ground import MARK, Ground, prepared
-from lego_rl.selfcheck.report import Attacked, attacked
+from lego_rl.selfcheck.suite import Attacked, attacked
 
 AT_ONCE = 3
 
