@@ -1,7 +1,11 @@
 """Tasks that come as images: named, built, or laid over a root; nothing of it needs a registry."""
 
 import io
+import subprocess
+import sys
 import tarfile
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -194,3 +198,37 @@ async def test_a_repository_elsewhere_in_an_image_is_a_hole(
             await verify_seal(box, None)
     finally:
         await box.close()
+
+
+KILLED_BUILDING = """
+import io, sys, tarfile
+from pathlib import Path
+from lego_rl.sandbox.docker.engine import Engine
+text = f"FROM {sys.argv[2]}\\nRUN while true; do :; done\\n".encode()
+context = io.BytesIO()
+with tarfile.open(fileobj=context, mode="w") as tar:
+    entry = tarfile.TarInfo("Dockerfile")
+    entry.size = len(text)
+    tar.addfile(entry, io.BytesIO(text))
+context.seek(0)
+Engine(Path(sys.argv[1])).build(context, "lego-rl-test/endless:1", {"of": "tests"})
+"""
+
+
+def test_a_build_ends_with_the_process_that_asked_for_it(engine: Engine, base: str) -> None:
+    before = {found["Id"] for found in engine.containers({})}
+
+    def building() -> bool:
+        return any(found["Id"] not in before for found in engine.containers({}))
+
+    with subprocess.Popen([sys.executable, "-c", KILLED_BUILDING, str(engine.socket), base]) as process:
+        wait_until(building)
+        process.kill()
+    wait_until(lambda: not building())
+
+
+def wait_until(seen: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not seen():
+        assert time.monotonic() < end
+        time.sleep(0.05)
