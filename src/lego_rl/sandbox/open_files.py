@@ -9,7 +9,7 @@ able to have as many on their way as this process may open.
 import resource
 
 ENOUGH = 16_384
-"""Four times what a process of a sandbox may open (`inside.OPEN_FILES`), and twice what its first process may."""
+"""Four times what a process of a sandbox may open (`inside_guard.OPEN_FILES`), and twice what its first process may."""
 
 
 def allow_enough() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.controlled import FIRST_PROGRAM, INSIDE
+from lego_rl.sandbox.controlled import FIRST_PROGRAM, INSIDE, INSIDE_MODULES
 from lego_rl.sandbox.docker.origin import Origin
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount, check_beside, check_readable
@@ -128,7 +128,7 @@ def _host_mounts(origin: Origin, mounts: Iterable[Mount]) -> list[Mount]:
     return [
         *origin.root.mounts,
         *origin.toolchain.mounts,
-        Mount(compiled(INSIDE, origin.state), FIRST_PROGRAM),
+        Mount(compiled(INSIDE, origin.state, INSIDE_MODULES), FIRST_PROGRAM),
         *mounts,
     ]
 
