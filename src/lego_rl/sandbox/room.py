@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.disk import free_bytes
 from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.open_files import allow_enough
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
 
@@ -35,6 +36,7 @@ def check_room(settings: SandboxSettings, state: State, allowed: Sequence[Limits
     Raises:
         SandboxError: They may write more than the disk has room for, or need more open files than a process may have.
     """
+    allow_enough()
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     handles = HANDLES + concurrency * HANDLES_EACH
     if limit != resource.RLIM_INFINITY and limit < handles:

@@ -1,6 +1,8 @@
 """A run whose trials could take from each other what they were promised does not begin."""
 
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """One with little of everything."""
     monkeypatch.setattr(room, "free_bytes", lambda _: 100 << 20)
     monkeypatch.setattr(room, "_installed_mb", lambda: 600)
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 4096))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
 
 
 def checked(folder: Path, *allowed: Limits, concurrency: int, settings: SandboxSettings | None = None) -> str | None:
@@ -60,3 +62,19 @@ def test_this_machine_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert checked(tmp_path, Limits(memory_mb=1, disk_mb=1), concurrency=1) is None
     with pytest.raises(SandboxError, match="may write"):
         checked(tmp_path, Limits(disk_mb=1 << 50), concurrency=1)
+
+
+def test_what_this_process_may_raise_by_itself_it_raises(tmp_path: Path) -> None:
+    program = (
+        "import resource, sys\n"
+        "from pathlib import Path\n"
+        "from lego_rl.sandbox.limits import Limits\n"
+        "from lego_rl.sandbox.room import check_room\n"
+        "from lego_rl.sandbox.settings import SandboxSettings\n"
+        "from lego_rl.sandbox.state import State\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (200, 2000))\n"
+        "check_room(SandboxSettings(), State(Path(sys.argv[1])), [Limits(memory_mb=1, disk_mb=1)], 50)\n"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("(2000, 2000)\n", "")
