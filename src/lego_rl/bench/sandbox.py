@@ -21,8 +21,9 @@ from lego_rl.bench.sandbox_task import CHANGE, CHANGED_PATHS, WORKDIR, TaskSize,
 from lego_rl.errors import RunError, SandboxError
 from lego_rl.sandbox.grading import task_files
 from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.provider import Provider, TaskImage
 from lego_rl.sandbox.records import Record
-from lego_rl.sandbox.sandbox import Phase, Provider, TaskImage
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.verdict import Patch
 from lego_rl.tasks.task import Task, TestSpec

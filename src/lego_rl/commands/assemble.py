@@ -29,8 +29,8 @@ from lego_rl.rollout.runner import Progress
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.rollout.trial import Runtime
 from lego_rl.sandbox.environments import provider_of, state_of
+from lego_rl.sandbox.provider import Provider
 from lego_rl.sandbox.room import check_room
-from lego_rl.sandbox.sandbox import Provider
 from lego_rl.tasks.pool import load_pool, pool_folder
 from lego_rl.train.card import PolicyCard
 from lego_rl.train.checkpoints import Checkpoints

@@ -33,8 +33,9 @@ from lego_rl.harness.base import Harness, HarnessBundle, OptionValue
 from lego_rl.harness.start import BUNDLE_MOUNT, PORT, place, start
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
 from lego_rl.sandbox.mounts import read_only
+from lego_rl.sandbox.provider import TaskImage
 from lego_rl.sandbox.records import Record
-from lego_rl.sandbox.sandbox import Completed, Phase, Sandbox, TaskImage
+from lego_rl.sandbox.sandbox import Completed, Phase, Sandbox
 from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.transfer import TransferError

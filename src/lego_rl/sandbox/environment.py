@@ -23,8 +23,9 @@ from lego_rl.messages import Json
 from lego_rl.sandbox.environments import provider_of, reap_once
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
 from lego_rl.sandbox.mounts import read_only
+from lego_rl.sandbox.provider import TaskImage
 from lego_rl.sandbox.records import Record, read_tree, write_tree
-from lego_rl.sandbox.sandbox import OutputSink, Phase, Sandbox, Snapshot, TaskImage
+from lego_rl.sandbox.sandbox import OutputSink, Phase, Sandbox, Snapshot
 from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.user import USER

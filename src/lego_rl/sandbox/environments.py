@@ -8,7 +8,7 @@ from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
 from lego_rl.sandbox.docker.preflight import engine_of
 from lego_rl.sandbox.docker.provider import DockerProvider
 from lego_rl.sandbox.kubernetes.provider import KubernetesProvider
-from lego_rl.sandbox.sandbox import Provider
+from lego_rl.sandbox.provider import Provider
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
 

@@ -23,10 +23,11 @@ from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitHits, Limits
 from lego_rl.sandbox.loss import Loss, LossCause, SandboxLostError
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.ownership import Ownership
+from lego_rl.sandbox.provider import TaskImage
 from lego_rl.sandbox.records import Record, read_tree
 from lego_rl.sandbox.report import REPORT_FOLDER, REPORT_NAME, REWARD_JSON, REWARD_TEXT
 from lego_rl.sandbox.reward_file import InvalidRewardError, read_reward
-from lego_rl.sandbox.sandbox import Completed, Phase, Sandbox, TaskImage
+from lego_rl.sandbox.sandbox import Completed, Phase, Sandbox
 from lego_rl.sandbox.transfer import TransferError
 from lego_rl.sandbox.verdict import Change, GradingEnd, Patch, Verdict
 from lego_rl.tasks.reports import TestStatus, parser_named

@@ -12,7 +12,7 @@ from lego_rl.bench.sandbox import STEPS, SandboxBench, trial
 from lego_rl.bench.sandbox_task import WORKDIR, TaskSize, write_task
 from lego_rl.errors import RunError, SandboxError
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
-from lego_rl.sandbox.sandbox import Provider
+from lego_rl.sandbox.provider import Provider
 from lego_rl.sandbox.state import State
 
 SIZE = TaskSize(files=100, commits=5)

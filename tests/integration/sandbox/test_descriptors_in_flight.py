@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from lego_rl.sandbox.open_files import ENOUGH
+from lego_rl.sandbox.provider import TaskImage
 from lego_rl.sandbox.records import Record
-from lego_rl.sandbox.sandbox import Phase, TaskImage
+from lego_rl.sandbox.sandbox import Phase
 
 FLOOD = """
 import array, os, socket, sys, time

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from sandbox_tools import shell, write_files
 
+from lego_rl.sandbox.provider import Provider, TaskImage
 from lego_rl.sandbox.records import read_tree
-from lego_rl.sandbox.sandbox import Phase, Provider, TaskImage
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.verdict import Patch
 
 NESTED = {

@@ -20,8 +20,9 @@ from lego_rl.sandbox.controlled import ControlledSandbox
 from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.grading import GradingKilledError, grade
 from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.provider import TaskImage
 from lego_rl.sandbox.records import Record
-from lego_rl.sandbox.sandbox import Phase, TaskImage
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal import hidden_tests
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import RunFolder, State

@@ -21,7 +21,8 @@ from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
 from lego_rl.sandbox.codec import verdict_from_json
 from lego_rl.sandbox.grading import GradingStartError, grade
 from lego_rl.sandbox.limits import Limits
-from lego_rl.sandbox.sandbox import Phase, Provider, TaskImage
+from lego_rl.sandbox.provider import Provider, TaskImage
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.verdict import Change, Patch

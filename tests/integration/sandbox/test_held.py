@@ -9,7 +9,8 @@ from sandbox_tools import python
 
 from lego_rl.sandbox.held import Held
 from lego_rl.sandbox.limits import Limits
-from lego_rl.sandbox.sandbox import Phase, TaskImage
+from lego_rl.sandbox.provider import TaskImage
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
 
 MIB = 1 << 20

@@ -12,7 +12,8 @@ from sandbox_tools import HIDDEN, python, shell
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.hole import Hole, HoleKind
 from lego_rl.sandbox.mounts import Mount, read_only
-from lego_rl.sandbox.sandbox import Phase, Sandbox, TaskImage
+from lego_rl.sandbox.provider import TaskImage
+from lego_rl.sandbox.sandbox import Phase, Sandbox
 from lego_rl.sandbox.seal_request import SealRequest
 from lego_rl.sandbox.state import State
 

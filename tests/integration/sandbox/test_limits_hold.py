@@ -18,7 +18,8 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
 from lego_rl.sandbox.cgroups import Cgroups
 from lego_rl.sandbox.limits import Limits
-from lego_rl.sandbox.sandbox import Phase, Provider, Sandbox, TaskImage
+from lego_rl.sandbox.provider import Provider, TaskImage
+from lego_rl.sandbox.sandbox import Phase, Sandbox
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
 

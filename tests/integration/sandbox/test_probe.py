@@ -9,7 +9,7 @@ import pytest
 from lego_rl.commands import check
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.environments import provider_of
-from lego_rl.sandbox.sandbox import Provider
+from lego_rl.sandbox.provider import Provider
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.toolchain import Toolchain

@@ -9,7 +9,7 @@ from sandbox_tools import DOCKERFILE, FIXED, REPOSITORY, TASK_TOML, write_files
 
 from lego_rl.errors import TaskError
 from lego_rl.sandbox.grading import grade
-from lego_rl.sandbox.sandbox import Provider, TaskImage
+from lego_rl.sandbox.provider import Provider, TaskImage
 from lego_rl.sandbox.seal import hidden_tests
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.verdict import Change, GradingEnd, Patch

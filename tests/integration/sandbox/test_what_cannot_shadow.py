@@ -14,7 +14,7 @@ from sandbox_tools import DOCKERFILE, HIDDEN, REPOSITORY, SPEC, TASK_TOML, write
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage, BubblewrapProvider
 from lego_rl.sandbox.grading import grade
 from lego_rl.sandbox.ownership import Ownership, Split
-from lego_rl.sandbox.sandbox import Provider
+from lego_rl.sandbox.provider import Provider
 from lego_rl.sandbox.shadowing import SHADOWED_MODULES, SHADOWS, is_everywhere
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.verdict import Change, Patch

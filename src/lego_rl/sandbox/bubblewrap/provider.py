@@ -12,7 +12,8 @@ from lego_rl.sandbox.image import Image, PreparedTree, check_rootfs, prepare_ima
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.probe import WORKDIR, probe
-from lego_rl.sandbox.sandbox import Phase, check_phase
+from lego_rl.sandbox.provider import check_phase
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.toolchain import Toolchain, prepare_toolchain
 from lego_rl.tasks.history import DEFAULT_HISTORY, History

@@ -27,7 +27,8 @@ from lego_rl.sandbox.dockerfile import NeedsBuildError, Recipe
 from lego_rl.sandbox.image import fingerprint, image_of, recipe_of
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, Limits
 from lego_rl.sandbox.mounts import Mount
-from lego_rl.sandbox.sandbox import Phase, check_phase
+from lego_rl.sandbox.provider import check_phase
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State, owner_uid
 from lego_rl.sandbox.toolchain import prepare_toolchain
 from lego_rl.tasks.history import History

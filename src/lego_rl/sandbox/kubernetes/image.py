@@ -27,7 +27,8 @@ from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 from lego_rl.sandbox.kubernetes.starting import create_pod, open_stream, wait_for
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, Limits
 from lego_rl.sandbox.mounts import Mount
-from lego_rl.sandbox.sandbox import Phase, check_phase
+from lego_rl.sandbox.provider import check_phase
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
 from lego_rl.tasks.history import History
 from lego_rl.tasks.network import NO_NETWORK, NamedHosts, Network, PublicNetwork
