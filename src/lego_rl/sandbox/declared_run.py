@@ -1,33 +1,70 @@
-"""What a task's test command runs, as far as the task itself says so: scripts, plugins, folders of modules.
+"""What a task's tests are run by, as far as the task itself says so: scripts, plugins, folders of modules.
 
-Invariant: only the task's own words are read, its command and its pristine work tree, and nothing of it is executed.
+Invariant: only the task's own words are read, its command and its files, and nothing of them is executed. What the
+command runs is read for what that runs, and so on until nothing new is found. A module that the tests import is what is
+tested, and stays the agent's whoever runs it (`tested_code`).
 """
 
-import ast
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from itertools import pairwise
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
-from lego_rl.sandbox.configuration import UnreadableError, pytest_options
+from lego_rl.sandbox.configuration import MERGED
 from lego_rl.sandbox.module_path import below
+from lego_rl.sandbox.python_words import PythonWords
+from lego_rl.sandbox.run_words import (
+    MAX_FILES,
+    Statement,
+    conftests,
+    is_read,
+    modules,
+    names,
+    options_in,
+    plain,
+    plugins,
+    pytest_options_in,
+)
+from lego_rl.sandbox.shell_words import assignment, statements, without_variable
+from lego_rl.sandbox.task_tree import TaskTree
+from lego_rl.sandbox.tested_code import TestedCode
 
 RUNNERS: Mapping[str, frozenset[str]] = {
     "make": frozenset({"Makefile", "makefile", "GNUmakefile"}),
     "nox": frozenset({"noxfile.py"}),
-    "tox": frozenset({"tox.ini", "toxfile.py"}),
+    "tox": frozenset({"tox.ini", "tox.toml", "toxfile.py"}),
     "invoke": frozenset({"tasks.py"}),
     "inv": frozenset({"tasks.py"}),
     "just": frozenset({"justfile", "Justfile", ".justfile"}),
+    "hatch": frozenset({"hatch.toml"}),
+    "pixi": frozenset({"pixi.toml"}),
+    "poe": frozenset({"poe_tasks.toml", "poe_tasks.yaml", "poe_tasks.json"}),
+    "pdm": frozenset({"pdm.toml"}),
+    "doit": frozenset({"dodo.py"}),
+    "task": frozenset({"Taskfile.yml", "Taskfile.yaml"}),
+    "npm": frozenset({"package.json"}),
+    "yarn": frozenset({"package.json"}),
+    "pnpm": frozenset({"package.json"}),
 }
-"""Program → the files of the work directory that tell it what to do."""
+"""Program → the files of the folder it is run in that tell it what to do."""
 
-_SCRIPTS = ("", ".sh", ".bash", ".ini", ".cfg", ".toml", ".mk")
-_PYTHON = re.compile(r"(.*/)?python[0-9.]*")
-_CONFIGURATIONS = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg")
-"""Where pytest looks for its options, in its order."""
+MAX_FOLDERS = 64
+"""Folders that are tried for a relative path."""
+
+_SHELL = ("", ".sh", ".bash", ".mk")
+_OPTIONS = (".ini", ".cfg", ".toml")
+_ENTERS = frozenset({"cd", "pushd", "-C", "--directory", "--chdir", "--cwd", "--project"})
+_RUNS_TESTS = re.compile(r"(?:.*/)?(?:py\.?test|unittest|nose2?|nosetests)")
+_WILD = "*?["
+type Counts = Callable[[str], bool]
+
+
+def anything(_: str) -> bool:
+    """Every file that is named counts."""
+    return True
 
 
 @dataclass(frozen=True)
@@ -36,144 +73,241 @@ class DeclaredRun:
 
     Attributes:
         files: Paths of the work tree that the command runs, or that a program of it or pytest reads for what to do.
+        patterns: The same as patterns with wildcards.
         module_folders: Folders of the work tree that are put on the module path; the work tree itself is ``.``.
         programs: Paths of the work tree where the command would find programs that it names.
+        folders: Folders of the work tree that it names; the work tree itself where a program is left to find the tests.
     """
 
     files: frozenset[str] = frozenset()
+    patterns: frozenset[str] = frozenset()
     module_folders: frozenset[str] = frozenset({"."})
     programs: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, command: str, pristine: Path, env: Mapping[str, str], workdir: str) -> "DeclaredRun":
-        """Read a command and the configuration of a pristine work tree.
+    def of(
+        cls,
+        text: str,
+        tree: TaskTree,
+        env: Mapping[str, str],
+        workdir: str,
+        tests: Iterable[str],
+        beside: tuple[bytes, ...] = (),
+        counts: Counts = anything,
+    ) -> "DeclaredRun":
+        """Read a command or script, the files that it leads to and the configuration of a task.
 
         Args:
-            command: What runs the tests, in a shell.
-            pristine: The pristine work tree.
-            env: Its environment variables.
+            text: What runs the tests, in a shell.
+            tree: The task's files.
+            env: Environment variables of the tests.
             workdir: Where the work tree is inside.
+            tests: The task's test files in the work tree.
+            beside: Texts of Python files with tests that lie elsewhere.
+            counts: Whether a file that is named, or a program with its words, runs tests.
         """
-        words = re.findall(r"[^\s;|&<>()'\"`=]+", command)
-        entered = [".", *(place for word in _entered(words) for place in below(word, workdir))]
-        options = {place: _pytest_options(pristine / place) for place in entered}
-        scripts = frozenset(_run_by(words, entered, pristine))
-        folders = {
-            ".",
-            *(
-                folder
-                for place, said in options.items()
-                for word in said.get("pythonpath", "").split()
-                for folder in below(str(PurePosixPath(place, word)), workdir)
-            ),
-            *_folders("PYTHONPATH|pythonpath", command, workdir),
-            *below(env.get("PYTHONPATH", ""), workdir),
-            *(str(PurePosixPath(script).parent) for script in scripts if script.endswith(".py")),
-        }
-        plain = frozenset(_plain(folder) for folder in folders)
-        files = {*scripts, *(name for word in words for name in RUNNERS.get(PurePosixPath(word).name, ()))}
-        plugins = {*_plugins(words), *_conftest_plugins(pristine)}
-        plugins.update(name for said in options.values() for name in _plugins(said.get("addopts", "").split()))
-        files |= {path for plugin in plugins for path in _module_files(plugin, plain | {"src"}, pristine)}
-        places = {
-            *_folders("PATH", command, workdir),
-            *below(env.get("PATH", ""), workdir),
-            *(str(PurePosixPath(word).parent) for word in _sourced(words)),
-        }
-        programs = {_plain(f"{place}/{word}") for place in places for word in words if "/" not in word}
-        return cls(frozenset(files), plain, frozenset(programs))
+        tests = frozenset(tests)
+        found = conftests(tree, tests)
+        texts = (*beside, *(tree.read(file) for file in sorted({*tests, *found})))
+        reader = _Reader(tree, workdir, texts, counts)
+        reader.environment(env)
+        reader.shell(list(statements(text)), ["."])
+        for file in found:
+            reader.wait_for(file)
+        reader.run()
+        return cls(
+            frozenset(reader.files),
+            frozenset(reader.patterns),
+            frozenset(reader.folders),
+            frozenset(reader.programs),
+            frozenset(reader.named),
+        )
+
+    def runs(self, path: str) -> bool:
+        """Whether a path is a file of the run."""
+        return path in self.files or any(fnmatchcase(path, pattern) for pattern in self.patterns)
 
 
-def _plain(path: str) -> str:
-    return str(PurePosixPath(path))
+@dataclass
+class _Reader:
+    """Follows what is read to what that leads to."""
 
+    tree: TaskTree
+    workdir: str
+    tests: tuple[bytes, ...]
+    counts: Counts
+    files: set[str] = field(default_factory=set)
+    patterns: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=lambda: {"."})
+    programs: set[str] = field(default_factory=set)
+    named: set[str] = field(default_factory=set)
+    _path: set[str] = field(default_factory=set)
+    """Folders in which programs are looked for."""
+    _words: set[str] = field(default_factory=set)
+    _plugins: set[str] = field(default_factory=set)
+    _waiting: list[str] = field(default_factory=list)
+    _read: set[str] = field(default_factory=set)
+    _known: dict[frozenset[str], TestedCode] = field(default_factory=dict)
 
-def _run_by(words: list[str], folders: list[str], pristine: Path) -> Iterator[str]:
-    """The scripts and configuration files of the work tree among some words; a Python file where Python runs it.
+    def run(self) -> None:
+        """Read whatever waits, and what that leads to."""
+        while self._waiting and len(self._read) < MAX_FILES:
+            path = self._waiting.pop()
+            if path.endswith(".py"):
+                self._python(path)
+            elif path.endswith(_OPTIONS):
+                self._options(options_in(self.tree, path), str(PurePosixPath(path).parent))
+            else:
+                folder = str(PurePosixPath(path).parent)
+                self.shell(list(statements(self.tree.read(path).decode(errors="replace"))), [".", folder])
+            if not self._waiting:
+                self._load_plugins()
+        self.programs |= {plain(f"{place}/{word}") for place in self._path for word in self._words}
 
-    They are looked for in `folders`, the work directory and those that the command changes into.
-    """
-    for before, word in zip(["", *words], words, strict=False):
+    def wait_for(self, path: str) -> None:
+        """Have a file read, once; it need not be a file of the run itself."""
+        if path not in self._read and self.tree.place(path) is not None:
+            self._read.add(path)
+            self._waiting.append(path)
+
+    def environment(self, env: Mapping[str, str]) -> None:
+        """Read variables that decide where modules, programs and plugins come from."""
+        self.folders |= {plain(folder) for folder in below(env.get("PYTHONPATH", ""), self.workdir)}
+        self._path |= set(below(env.get("PATH", ""), self.workdir))
+        self._plugins |= set(names(env.get("PYTEST_PLUGINS", "")))
+        for name in ("PYTEST_ADDOPTS", "BASH_ENV", "ENV"):
+            self.shell(list(statements(env.get(name, ""))), ["."])
+        self._load_plugins()
+
+    def shell(self, said: list[Statement], bases: list[str]) -> None:
+        """Read simple commands that are run in one of some folders."""
+        places = self._entered(said, bases)
+        for place in places:
+            self._options(pytest_options_in(self.tree, place), place)
+        for words in said:
+            self._statement(words, places)
+        self._load_plugins()
+
+    def _entered(self, said: list[Statement], bases: list[str]) -> list[str]:
+        places = list(dict.fromkeys(bases))
+        for words in said:
+            for before, word in pairwise(words):
+                if before in _ENTERS:
+                    new = [path for place in places for path in self._below(word, place)]
+                    places = list(dict.fromkeys([*places, *filter(self.tree.is_folder, new)]))[:MAX_FOLDERS]
+        return places
+
+    def _statement(self, words: Statement, places: list[str]) -> None:
+        self._words.update(word for word in words if "/" not in word)
+        self._plugins.update(plugins(words))
+        for module in filter(self.counts, modules(words)):
+            self._import(module, {*self.folders, *places, "src"})
+        about_tests = any(map(self.counts, words))
+        for at, word in enumerate(words):
+            name, value = assignment(word) or ("", "")
+            self._assigned(name, value, places)
+            if about_tests:
+                self._run_by_program(word, places)
+            path = value or (word.partition("=")[2] if word.startswith("-") else word.partition("::")[0])
+            self._named(path, places, is_run=is_read(words, at), is_sourced=words[at - 1] in {".", "source"})
+        if any(map(_RUNS_TESTS.fullmatch, words)) and not any("/" in word or word.endswith(".py") for word in words):
+            self.named.update(places)
+
+    def _assigned(self, name: str, value: str, places: list[str]) -> None:
+        if name in {"PYTHONPATH", "pythonpath", "PATH"}:
+            parts = [part for part in value.split(":") if not re.fullmatch(r"\$\{?(PYTHON)?PATH\b.*", part)]
+            found = {path for part in parts for place in places for path in self._below(part or ".", place)}
+            if name == "PATH":
+                self._path |= found
+            else:
+                self.folders |= found
+        elif name == "PYTEST_PLUGINS":
+            self._plugins |= set(names(value))
+        elif name == "PYTEST_ADDOPTS":
+            self._plugins.update(plugins(tuple(value.split())))
+
+    def _run_by_program(self, word: str, places: list[str]) -> None:
+        for file in RUNNERS.get(PurePosixPath(word).name, ()):
+            for place in places:
+                self._own(plain(f"{place}/{file}"))
+
+    def _named(self, word: str, places: list[str], *, is_run: bool, is_sourced: bool) -> None:
+        """A word that may be the path of something that is run or read."""
+        if not word or word.startswith("-") or not self.counts(word):
+            return
         suffix = PurePosixPath(word).suffix
-        if suffix in _SCRIPTS or (suffix == ".py" and (_PYTHON.fullmatch(before) or word.startswith("./"))):
-            # A word need not be a name that could be.
-            yield from (path for path in _in_each(folders, word) if os.path.isfile(pristine / path))  # noqa: PTH113
+        for path in {path for place in places for path in self._below(word, place)}:
+            if is_sourced and not word.startswith("/"):
+                self._path.add(str(PurePosixPath(path).parent))
+            if any(mark in path for mark in _WILD):
+                if suffix in (*_SHELL[1:], ".py"):
+                    self._own_matching(path)
+            elif self.tree.is_folder(path):
+                self.named.add(path)
+            elif is_run or (self.tree.place(path) is not None and suffix in (*_SHELL, *_OPTIONS, ".py")):
+                self._own(path)
 
+    def _own_matching(self, pattern: str) -> None:
+        if not pattern.endswith(".py"):
+            self.patterns.add(pattern)
+        folder = pattern[: min(pattern.find(mark) for mark in _WILD if mark in pattern)].rpartition("/")[0]
+        for file in self.tree.files(folder or ".", MAX_FILES):
+            if fnmatchcase(file, pattern):
+                self._own(file)
 
-def _entered(words: list[str]) -> Iterator[str]:
-    for before, word in pairwise(words):
-        if before in {"cd", "pushd", "-C"}:
-            yield word
+    def _below(self, word: str, place: str) -> Iterator[str]:
+        """A path as it is in the work tree, from a folder of it; nothing where it leads out of it."""
+        top = PurePosixPath(self.workdir)
+        path = PurePosixPath(os.path.normpath(top / place / without_variable(word)))
+        if path.is_relative_to(top):
+            yield str(path.relative_to(top))
 
+    def _own(self, path: str) -> None:
+        """Keep a file of the run, and read it; one of which parts can be the agent's is merged instead."""
+        if path == "." or (path.endswith(".py") and self._is_tested(path)):
+            return
+        if PurePosixPath(path).name not in MERGED - {"tox.ini"}:
+            self.files.add(path)
+        if path.endswith(".py"):
+            self.folders.add(str(PurePosixPath(path).parent))
+        self.wait_for(path)
 
-def _in_each(folders: Iterable[str], word: str) -> Iterator[str]:
-    for folder in folders:
-        path = _plain(f"{folder}/{word}")
-        if ".." not in PurePosixPath(path).parts and not path.startswith("/"):
-            yield path
+    def _is_tested(self, path: str) -> bool:
+        folders = frozenset({*self.folders, "src"})
+        if folders not in self._known:
+            self._known[folders] = TestedCode(self.tree, folders, self.tests)
+        return self._known[folders].has(path)
 
+    def _import(self, name: str, folders: Iterable[str]) -> None:
+        for file in {file for folder in folders for file in self.tree.executed_by(name, folder)}:
+            self._own(file)
 
-def _folders(variable: str, command: str, workdir: str) -> Iterator[str]:
-    """Folders of the work tree in a search path that the command sets, as a variable or as an option of pytest's."""
-    for value in re.findall(rf"(?<![A-Za-z_])(?:{variable})=[\"']?([^\s\"';]+)", command):
-        for part in re.sub(r"\$(PWD|\{PWD\})", ".", value).split(":"):
-            yield from () if part.startswith("$") else below(part, workdir)
+    def _load_plugins(self) -> None:
+        """Keep plugins, which are the run's even where what is tested ships them."""
+        while self._plugins:
+            name = self._plugins.pop()
+            found = {file for folder in {*self.folders, "src"} for file in self.tree.executed_by(name, folder)}
+            place = name.replace(".", "/")
+            for file in found:
+                if file.endswith((f"{place}.py", f"{place}/__init__.py")):
+                    self.files.add(file)
+                    self.wait_for(file)
+                else:
+                    self._own(file)
 
+    def _options(self, said: Mapping[str, str], place: str) -> None:
+        words = said.get("pythonpath", "").split()
+        self.folders |= {path for word in words for path in self._below(word, place)}
+        self._plugins.update(plugins(tuple(said.get("addopts", "").split())))
 
-def _sourced(words: list[str]) -> Iterator[str]:
-    """Scripts that the shell itself reads, as the one that activates a virtual environment."""
-    for before, word in pairwise(words):
-        if before in {".", "source"} and not word.startswith("/"):
-            yield word
-
-
-def _plugins(words: list[str]) -> Iterator[str]:
-    """Modules that pytest's ``-p`` names."""
-    for before, word in zip(["", *words], words, strict=False):
-        name = word if before == "-p" else word[2:] if word.startswith("-p") and len(word) > 2 else ""
-        if re.fullmatch(r"[A-Za-z_][\w.]*", name):
-            yield name
-
-
-def _conftest_plugins(pristine: Path) -> Iterator[str]:
-    """Modules that the task's own ``conftest.py`` files name as ``pytest_plugins``."""
-    for path in sorted(pristine.glob("conftest.py")) + sorted(pristine.glob("*/conftest.py")):
-        try:
-            tree = ast.parse(path.read_bytes())
-        except (SyntaxError, ValueError, RecursionError, OSError):
-            continue
-        for node in tree.body:
-            if not isinstance(node, ast.Assign) or "pytest_plugins" not in map(_name, node.targets):
-                continue
-            yield from (
-                leaf.value
-                for leaf in ast.walk(node.value)
-                if isinstance(leaf, ast.Constant) and type(leaf.value) is str
-            )
-
-
-def _name(target: ast.expr) -> str:
-    return target.id if isinstance(target, ast.Name) else ""
-
-
-def _module_files(module: str, folders: frozenset[str], pristine: Path) -> Iterator[str]:
-    place = module.replace(".", "/")
-    for folder in sorted(folders):
-        for end in (".py", "/__init__.py"):
-            path = _plain(f"{folder}/{place}{end}")
-            if (pristine / path).is_file():
-                yield path
-
-
-def _pytest_options(pristine: Path) -> Mapping[str, str]:
-    """pytest's options in the work directory: those of the first file that has some."""
-    for name in _CONFIGURATIONS:
-        path = pristine / name
-        if os.path.isfile(path):  # noqa: PTH113  # Not every folder that a command names can be one.
-            try:
-                options = pytest_options(name, path.read_bytes())
-            except (UnreadableError, OSError):
-                continue
-            if options:
-                return options
-    return {}
+    def _python(self, path: str) -> None:
+        parents = [str(folder) for folder in PurePosixPath(path).parents]
+        said = PythonWords.of(self.tree.read(path))
+        self._plugins |= said.plugins
+        for words in said.commands:
+            self._statement(words, [".", parents[0]])
+        for name in said.imports:
+            above = len(name) - len(name.lstrip("."))
+            if above <= len(parents) and name.lstrip("."):
+                self._import(name.lstrip("."), [parents[above - 1]] if above else {".", parents[0]})

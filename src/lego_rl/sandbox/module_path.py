@@ -57,11 +57,17 @@ class ModulePath:
     _known: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of_script(cls, task: Task, pristine: Path, env: Mapping[str, str]) -> "ModulePath":
-        """For a task that is graded by a script of its own, which lies elsewhere with all its files."""
+    def of_script(cls, task: Task, pristine: Path, folders: frozenset[str], tests: frozenset[str]) -> "ModulePath":
+        """For a task that is graded by a script of its own, which lies elsewhere with all its files.
+
+        Args:
+            task: The task.
+            pristine: Its pristine work tree.
+            folders: What the script and its environment put on the path.
+            tests: Test files of the work tree that it runs.
+        """
         scripts = tuple(path for path in sorted((task.path / "tests").rglob("*")) if path.is_file())
-        folders = frozenset({".", *below(env.get("PYTHONPATH", ""), task.workdir)})
-        return cls(pristine, folders, scripts=scripts, workdir=task.workdir)
+        return cls(pristine, folders, tests, scripts=scripts, workdir=task.workdir)
 
     @classmethod
     def of_command(

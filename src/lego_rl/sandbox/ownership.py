@@ -16,15 +16,18 @@ from lego_rl.sandbox.configuration import DECIDES, MERGED, merge_all
 from lego_rl.sandbox.declared_run import DeclaredRun
 from lego_rl.sandbox.diff import is_folder
 from lego_rl.sandbox.module_path import ModulePath
+from lego_rl.sandbox.script_run import declared_by_script
 from lego_rl.sandbox.shadowing import SHADOWS, Shadowing
 from lego_rl.sandbox.shipped_helpers import is_test, shipped, support_folders
+from lego_rl.sandbox.task_tree import TaskTree
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.reports import dotted, junit_key
 from lego_rl.tasks.task import Task, TestSpec
 
 CONFIGURATION = frozenset({
     "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", ".coveragerc", "toxfile.py",
-    "noxfile.py", "sitecustomize.py", "usercustomize.py",
+    "noxfile.py", "sitecustomize.py", "usercustomize.py", ".coveragerc.toml", "tox.toml", "hatch.toml", "pixi.toml",
+    "poe_tasks.toml", "poe_tasks.yaml", "poe_tasks.json",
 })  # fmt: skip
 """Files that a test runner or the interpreter reads by name, in whatever folder they are, and nothing else does."""
 
@@ -99,24 +102,26 @@ class Ownership:
 
     @classmethod
     def of(cls, task: Task, pristine: Path, env: Mapping[str, str] | None = None) -> "Ownership":
-        """The files that a specification lists, those that its test ids name, and what its command runs.
+        """The files that a specification lists, those that its test ids name, and what its command or script runs.
 
         Args:
             task: The task.
             pristine: Its pristine work tree.
             env: Environment variables of its tests.
         """
-        env = env or {}
-        if not isinstance(task.tests, TestSpec):  # a script's own files lie elsewhere
-            path = ModulePath.of_script(task, pristine, env)
-            return cls(pristine, path, editable=frozenset(task.editable))
+        env, editable = env or {}, frozenset(task.editable)
+        if not isinstance(task.tests, TestSpec):
+            run, files = declared_by_script(task, pristine, env)
+            path = ModulePath.of_script(task, pristine, run.module_folders, files)
+            return cls(pristine, path, files, frozenset(), run, editable)
         spec = task.tests
         ids = (*spec.fail_to_pass, *spec.pass_to_pass)
         files = frozenset((*spec.test_files, *(test.partition("::")[0] for test in ids)))
         names = frozenset((*map(dotted, files), *(junit_key(test)[0] for test in ids)))
-        run = DeclaredRun.of(spec.command, pristine, env, task.workdir)
+        tree = TaskTree(pristine, task.path / "tests" / "files")
+        run = DeclaredRun.of(spec.command, tree, env, task.workdir, files)
         path = ModulePath.of_command(task, pristine, run.module_folders, run.files, files)
-        return cls(pristine, path, files, names, run, frozenset(task.editable))
+        return cls(pristine, path, files, names, run, editable)
 
     def split(self, patch: Patch) -> Split:
         """Divide a patch into what is applied and what is rolled back; of a configuration file it may be some of each.
@@ -188,7 +193,7 @@ class Ownership:
 
     def _reason_for(self, path: str, name: str) -> str | None:
         """Why a path, and whatever stands below it, is the task's own by its name alone."""
-        if name in CONFIGURATION or path in self.run.files:
+        if name in CONFIGURATION or self.run.runs(path):
             return DECIDES
         if name in ENVIRONMENT:
             return VARIABLES

@@ -16,7 +16,7 @@ TESTS = frozenset({
     "tests/test_a.py", "pkg/tests/test_b.py", "hidden/test_c.py", "core/test_d.py", "test_old/test_e.py",
 })  # fmt: skip
 PRISTINE = {
-    "tests/test_a.py": "", "tests/helper.py": "", "tests/data/golden.json": "{}", "tests/conftest.py": "",
+    "tests/test_a.py": "import pkg\n", "tests/helper.py": "", "tests/data/golden.json": "{}", "tests/conftest.py": "",
     "conftest.py": "pytest_plugins = ['pkg.fixtures']\n", "pkg/__init__.py": "", "pkg/core.py": "",
     "pkg/fixtures.py": "", "pkg/tests/__init__.py": "", "pkg/tests/test_b.py": "",
     "setup.cfg": "[tool:pytest]\naddopts = -p pkg.report\npythonpath = lib\n\n[metadata]\nlicense = MIT\n",

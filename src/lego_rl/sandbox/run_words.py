@@ -1,0 +1,81 @@
+"""What single commands and options of a test run name: modules, plugins, files that are read, options of pytest."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePosixPath
+
+from lego_rl.sandbox.configuration import UnreadableError, pytest_options
+from lego_rl.sandbox.task_tree import TaskTree
+
+_READ_BY_SHELL = frozenset({".", "source", "sh", "bash", "dash", "ksh", "zsh"})
+_INCLUDES = frozenset({"include", "-include", "sinclude"})
+_READ_BY_MAKE = frozenset({"-f", "--file", "--makefile"})
+"""Words after which a file is read, there or not: the agent could put it there."""
+_PYTHON = re.compile(r"(?:.*/)?(?:python|pypy|coverage)[0-9.]*")
+_MODULE = re.compile(r"[A-Za-z_][\w.]*")
+_PYTEST_FILES = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg")
+"""Where pytest looks for its options, in its order."""
+MAX_FILES = 2_000
+"""Files that are read for what they run; what more they would lead to stays the agent's."""
+
+type Statement = tuple[str, ...]
+"""The words of a simple command."""
+
+
+def plain(path: str) -> str:
+    """A relative path without what says nothing."""
+    return str(PurePosixPath(path))
+
+
+def is_read(words: Statement, at: int) -> bool:
+    """Whether a word of a command is a file that is read and run, be it there or not."""
+    before = words[at - 1] if at else ""
+    by_make = before in _READ_BY_MAKE and "make" in words[0].casefold()
+    return before in _READ_BY_SHELL or by_make or (at > 0 and words[0] in _INCLUDES)
+
+
+def modules(words: Statement) -> Iterator[str]:
+    """Modules that Python runs as programs (``-m``)."""
+    at_python = False
+    for before, word in zip(("", *words), words, strict=False):
+        at_python = at_python or _PYTHON.fullmatch(word) is not None
+        if at_python and re.fullmatch(r"-[A-Za-z]*m", before) and _MODULE.fullmatch(word):
+            yield word
+        elif at_python and (found := re.fullmatch(r"-[A-Za-z]*?m([A-Za-z_][\w.]*)", word)) and before != "-o":
+            yield found[1]
+
+
+def plugins(words: Statement) -> Iterator[str]:
+    """Modules that pytest's ``-p`` names."""
+    for before, word in zip(("", *words), words, strict=False):
+        name = word if before == "-p" else word[2:] if word.startswith("-p") and len(word) > 2 else ""
+        if _MODULE.fullmatch(name):
+            yield name
+
+
+def names(value: str) -> Iterator[str]:
+    """Modules in a list with commas, as of ``PYTEST_PLUGINS``."""
+    yield from (name for part in value.split(",") if _MODULE.fullmatch(name := part.strip()))
+
+
+def conftests(tree: TaskTree, tests: Iterable[str]) -> list[str]:
+    """Every ``conftest.py`` that pytest could load for some tests, and those that are hidden until then."""
+    above = {str(folder) for file in tests for folder in PurePosixPath(file).parents}
+    tops = {folder.partition("/")[0] for folder in above} - {"."}
+    below_tests = {file for top in tops for file in tree.files(top, MAX_FILES) if file.endswith("/conftest.py")}
+    nearby = {path.relative_to(tree.pristine).as_posix() for path in tree.pristine.glob("*/conftest.py")}
+    return sorted({"conftest.py", *nearby, *below_tests, *(f"{folder}/conftest.py" for folder in above)})
+
+
+def pytest_options_in(tree: TaskTree, folder: str) -> Mapping[str, str]:
+    """pytest's options in a folder: those of the first file that has some."""
+    found = (options_in(tree, plain(f"{folder}/{name}")) for name in _PYTEST_FILES)
+    return next((options for options in found if options), {})
+
+
+def options_in(tree: TaskTree, path: str) -> Mapping[str, str]:
+    """pytest's options in a file; none where it is no configuration."""
+    try:
+        return pytest_options(PurePosixPath(path).name, tree.read(path))
+    except UnreadableError:
+        return {}

@@ -1,0 +1,56 @@
+"""What of the work tree is the task's own where a script of the task's grades it, as other Harbor tasks do.
+
+Such a script runs two things: tests, and the program that an agent was asked to write or mend. Only a name can tell
+them apart: what has a word for tests in its path (``run_tests.sh``, ``ci/``, ``make check``) is the task's own, and
+``python main.py`` or ``make`` runs what is tested.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+from lego_rl.sandbox.declared_run import DeclaredRun
+from lego_rl.sandbox.shipped_helpers import is_test
+from lego_rl.sandbox.task_tree import TaskTree
+from lego_rl.tasks.task import Task
+
+MAX_FILES = 100_000
+"""Of a folder, among which tests are looked for."""
+TESTS_FOLDER = "/tests"
+"""Where the task's own files are while they run."""
+
+_SCRIPTS = frozenset({".sh", ".bash", ".mk"})
+_OF_TESTS = re.compile(
+    r"(?<![a-z])(?:run)?(?:py)?(?:unit|self)?(?:tests?|testing|checks?|ci|verif(?:y|ier)|tox|nox)(?![a-z])"
+)
+
+
+def speaks_of_tests(path: str) -> bool:
+    """Whether a path, or a word of a command, has a word for tests; the task's own folder of tests does not count."""
+    return not f"{path}/".startswith(f"{TESTS_FOLDER}/") and _OF_TESTS.search(path.casefold()) is not None
+
+
+def declared_by_script(task: Task, pristine: Path, env: Mapping[str, str]) -> tuple[DeclaredRun, frozenset[str]]:
+    """What the task's script and the scripts beside it run of the work tree, and the test files among that.
+
+    Args:
+        task: A task that is graded by its script.
+        pristine: Its pristine work tree.
+        env: Environment variables of its tests.
+    """
+    folder = task.path / "tests"
+    own = TaskTree(folder)
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    text = "\n".join(
+        own.read(name).decode(errors="replace") for name in names if PurePosixPath(name).suffix in _SCRIPTS
+    )
+    beside = tuple(own.read(name) for name in names if name.endswith(".py"))
+    tree = TaskTree(pristine)
+    run = DeclaredRun.of(text, tree, env, task.workdir, (), beside, speaks_of_tests)
+    return run, frozenset(_tests(tree, run))
+
+
+def _tests(tree: TaskTree, run: DeclaredRun) -> Iterator[str]:
+    yield from (file for file in run.files if is_test(PurePosixPath(file).name))
+    for folder in run.folders:
+        yield from (file for file in tree.files(folder, MAX_FILES) if is_test(PurePosixPath(file).name))

@@ -1,0 +1,73 @@
+"""The words of shell text as a shell would see them, without running anything: programs, paths, assignments.
+
+Invariant: what cannot be read as shell is still split into words. A word too many costs little, one that is missed may
+be the script that runs the tests.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+
+MAX_NESTED = 4
+"""How deep a command within a quoted word of a command is read."""
+
+_SUBSTITUTION = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
+_EXPANDED = "$PWD"
+"""What stands for the output of a command in the text that is read on; it begins paths, as in ``$(dirname $0)/x``."""
+_LEADING = re.compile(r"\$(?:\{[^{}]*\}|\([^()]*\)|\w+)(?:/|$)")
+_ENDS = frozenset("();<>|&")
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
+_RECIPE = "@-+ \t"
+"""What may stand before a command in a Makefile; before one in a script only white space does."""
+
+
+def statements(text: str, nested: int = MAX_NESTED) -> Iterator[tuple[str, ...]]:
+    """Simple commands, word by word, those within substitutions and quoted words too.
+
+    Args:
+        text: A command line, a script or a Makefile.
+        nested: How deep quoted words are read as commands of their own.
+    """
+    text = text.replace("\\\n", " ")
+    while (shorter := _SUBSTITUTION.sub(_EXPANDED, text)) != text:
+        for inner in _SUBSTITUTION.findall(text):
+            yield from statements("\n".join(inner), nested)
+        text = shorter
+    for line in text.splitlines():
+        if not line.lstrip().startswith("#") or line.startswith("#!"):
+            yield from _of_line(line.lstrip(_RECIPE), nested)
+
+
+def assignment(word: str) -> tuple[str, str] | None:
+    """Name and value where a word is ``NAME=VALUE``."""
+    found = _ASSIGNMENT.fullmatch(word)
+    return None if found is None else (found[1], found[2])
+
+
+def without_variable(path: str) -> str:
+    """A path without the variable that it begins with, which is taken for the current folder: ``$ROOT/ci/x``."""
+    return _LEADING.sub("", path, count=1) if _LEADING.match(path) else path
+
+
+def _of_line(line: str, nested: int) -> Iterator[tuple[str, ...]]:
+    words: list[str] = []
+    for word in _split(line):
+        if _ENDS.issuperset(word):
+            if words:
+                yield tuple(words)
+            words = []
+            continue
+        words.append(word)
+        if nested and re.search(r"[\s;|&]", word):
+            yield from statements(word, nested - 1)
+    if words:
+        yield tuple(words)
+
+
+def _split(line: str) -> list[str]:
+    reader = shlex.shlex(line, posix=True, punctuation_chars=True)
+    reader.whitespace_split, reader.commenters = True, ""
+    try:
+        return list(reader)
+    except ValueError:  # A quote that opens here ends on another line, or is an apostrophe.
+        return re.findall(r"[();<>|&]+|[^\s();<>|&\"'`]+", line)

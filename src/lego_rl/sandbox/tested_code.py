@@ -1,0 +1,87 @@
+"""What a task's tests test, as far as their imports tell: the packages that they import, and what those import.
+
+Invariant: only the task's own files are asked. What the tests import anyway can say whatever it likes in the process
+that tests it, so it would gain nobody anything to keep the task's own of it where a command runs a part of it too.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
+
+from lego_rl.sandbox.shipped_helpers import TEST_FOLDERS, is_test
+from lego_rl.sandbox.task_tree import TaskTree
+
+MAX_FILES = 5_000
+"""Of the modules whose imports are read."""
+
+_IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import|import[ \t]+([\w.]+(?:[ \t]*,[ \t]*[\w.]+)*))", re.M)
+_STARTED = re.compile(rb"""-m["',\s]+([A-Za-z_][\w.]*)""")
+
+
+@dataclass(frozen=True)
+class TestedCode:
+    """Decides for one task.
+
+    Attributes:
+        tree: Its files.
+        folders: Folders of the work tree that are on the module path.
+        tests: Texts of its tests and of each ``conftest.py``: fixtures hand over what is tested, too.
+    """
+
+    __test__ = False
+
+    tree: TaskTree
+    folders: frozenset[str]
+    tests: tuple[bytes, ...]
+
+    def has(self, path: str) -> bool:
+        """Whether a Python file is a module of what is tested; a test and what lies in a folder of tests never is."""
+        place = PurePosixPath(path)
+        if is_test(place.name) or not frozenset(place.parts[:-1]).isdisjoint(TEST_FOLDERS):
+            return False
+        return any(_top(place, folder) in self._tops for folder in self.folders)
+
+    @cached_property
+    def _tops(self) -> frozenset[str]:
+        """First parts of the names of its modules."""
+        found: set[str] = set()
+        waiting = {top for text in self.tests for top in imported(text)}
+        left = MAX_FILES
+        while waiting and left > 0:
+            top = waiting.pop()
+            files = self._files_of(top) if top not in found and top not in TEST_FOLDERS else []
+            if files:
+                found.add(top)
+            for file in files[:left]:
+                waiting |= imported(self.tree.read(file)) - found
+            left -= len(files)
+        return frozenset(found)
+
+    def _files_of(self, top: str) -> list[str]:
+        places = [str(PurePosixPath(folder, top)) for folder in sorted(self.folders)]
+        alone = [f"{place}.py" for place in places if self.tree.place(f"{place}.py") is not None]
+        return [
+            *alone,
+            *(
+                file
+                for place in places
+                for file in self.tree.files(place, MAX_FILES)
+                if file.endswith(".py") and not is_test(PurePosixPath(file).name)
+            ),
+        ]
+
+
+def imported(text: bytes) -> set[str]:
+    """First parts of the names of modules that a Python file imports or starts (``-m``), relative ones left out."""
+    names = (name for found in _IMPORT.findall(text) for name in b",".join(found).split(b","))
+    named = (*names, *_STARTED.findall(text))
+    return {top for name in named if (top := name.strip().partition(b".")[0].decode())}
+
+
+def _top(path: PurePosixPath, folder: str) -> str:
+    """The first part of a module's name, imported from a folder; empty where it does not lie there."""
+    if not path.is_relative_to(folder):
+        return ""
+    parts = path.relative_to(folder).with_suffix("").parts
+    return parts[0] if parts else ""
