@@ -18,9 +18,10 @@ from lego_rl.sandbox.module_path import below
 from lego_rl.sandbox.python_words import PythonWords
 from lego_rl.sandbox.run_words import (
     MAX_FILES,
+    How,
     Statement,
     conftests,
-    is_read,
+    how_read,
     modules,
     names,
     options_in,
@@ -210,7 +211,7 @@ class _Reader:
             if about_tests:
                 self._run_by_program(word, places)
             path = value or (word.partition("=")[2] if word.startswith("-") else word.partition("::")[0])
-            self._named(path, places, is_run=is_read(words, at), is_sourced=words[at - 1] in {".", "source"})
+            self._named(path, places, how_read(words, at))
         if any(map(_RUNS_TESTS.fullmatch, words)) and not any("/" in word or word.endswith(".py") for word in words):
             self.named.update(places)
 
@@ -232,20 +233,23 @@ class _Reader:
             for place in places:
                 self._own(plain(f"{place}/{file}"))
 
-    def _named(self, word: str, places: list[str], *, is_run: bool, is_sourced: bool) -> None:
+    def _named(self, word: str, places: list[str], how: How) -> None:
         """A word that may be the path of something that is run or read."""
-        if not word or word.startswith("-") or not self.counts(word):
+        if not word or word.startswith("-") or not (self.counts(word) or how is How.PART):
             return
         suffix = PurePosixPath(word).suffix
         for path in {path for place in places for path in self._below(word, place)}:
-            if is_sourced and not word.startswith("/"):
+            if how is How.PART and not word.startswith("/"):
                 self._path.add(str(PurePosixPath(path).parent))
             if any(mark in path for mark in _WILD):
                 if suffix in (*_SHELL[1:], ".py"):
                     self._own_matching(path)
             elif self.tree.is_folder(path):
                 self.named.add(path)
-            elif is_run or (self.tree.place(path) is not None and suffix in (*_SHELL, *_OPTIONS, ".py")):
+            elif self.tree.place(path) is None:
+                if how is not How.NAMED and self.counts(word):
+                    self._own(path)
+            elif how is not How.NAMED or suffix in (*_SHELL, *_OPTIONS, ".py"):
                 self._own(path)
 
     def _own_matching(self, pattern: str) -> None:

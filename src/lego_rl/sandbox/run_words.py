@@ -2,15 +2,29 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
 from pathlib import PurePosixPath
 
 from lego_rl.sandbox.configuration import UnreadableError, pytest_options
 from lego_rl.sandbox.task_tree import TaskTree
 
-_READ_BY_SHELL = frozenset({".", "source", "sh", "bash", "dash", "ksh", "zsh"})
+
+class How(Enum):
+    """What becomes of a file that a command names."""
+
+    NAMED = "named"
+    """It has to be there to count."""
+    RUN = "run"
+    """It is run, be it there or not: an agent could put it there."""
+    PART = "part"
+    """It is read as a part of the script that names it, be it there or not."""
+
+
+_SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
+_SOURCES = frozenset({".", "source"})
 _INCLUDES = frozenset({"include", "-include", "sinclude"})
 _READ_BY_MAKE = frozenset({"-f", "--file", "--makefile"})
-"""Words after which a file is read, there or not: the agent could put it there."""
+"""Words after which a file is read."""
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy|coverage)[0-9.]*")
 _MODULE = re.compile(r"[A-Za-z_][\w.]*")
 _PYTEST_FILES = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg")
@@ -27,11 +41,13 @@ def plain(path: str) -> str:
     return str(PurePosixPath(path))
 
 
-def is_read(words: Statement, at: int) -> bool:
-    """Whether a word of a command is a file that is read and run, be it there or not."""
+def how_read(words: Statement, at: int) -> How:
+    """What a command does with a file that one of its words could be."""
     before = words[at - 1] if at else ""
+    if before in _SOURCES or (at > 0 and words[0] in _INCLUDES):
+        return How.PART
     by_make = before in _READ_BY_MAKE and "make" in words[0].casefold()
-    return before in _READ_BY_SHELL or by_make or (at > 0 and words[0] in _INCLUDES)
+    return How.RUN if before in _SHELLS or by_make else How.NAMED
 
 
 def modules(words: Statement) -> Iterator[str]:

@@ -54,6 +54,10 @@ class Target(StrEnum):
     """A wrong function, and packaging configuration that is wrong, too."""
     SHIPPED = "shipped"
     """A wrong function, and one in helpers for tests that the package ships, with their tests beside them."""
+    RUNNER = "runner"
+    """A wrong function; scripts, modules and plugins of the repository's own run the tests."""
+    SCRIPT = "script"
+    """A wrong function; a script of the task's, as of any Harbor task, runs the tests of the repository."""
 
 
 SHOWN_ON = ("bubblewrap", "docker")

@@ -119,6 +119,14 @@ CONTROLS = (
         _FIX + file("calc/testing/compare.py", "def near(a, b):\n    return abs(a - b) < 1e-9\n"),
         Target.SHIPPED,
     ),
+    Control(
+        "runner-edited",
+        _FIX + "echo '# more' >> tools/suite.py; echo '# more' >> ci/run_all; echo x > tools/new.txt",
+        Target.RUNNER,
+    ),
+    Control(
+        "script-of-the-task", _FIX + "echo '# more' >> run_tests.sh; echo '# more' >> tests/test_sum.py", Target.SCRIPT
+    ),
     _with_fix("harmless-names", file("calc/types.py", "X = 1\n") + file("calc/logging.py", "Y = 2\n")),
     _with_fix(
         "server-left-running", "(sleep 30 >/dev/null 2>&1 &); (python3 -m http.server 9999 >/dev/null 2>&1 &) ; true"

@@ -78,6 +78,29 @@ def test_near():
     assert near(*CLOSE)
     assert not near(*FAR)
 """
+RUNNER = {
+    "ci/run_all": "#!/bin/sh\n. ci/settings.sh\nexec python tools/start.py\n",
+    "ci/settings.sh": "export PYTHONDONTWRITEBYTECODE=1\n",
+    "tools/start.py": "from tools_of_start import begin\n\nbegin()\n",
+    "tools/tools_of_start.py": "import subprocess\nimport sys\n\n\n"
+    "def begin():\n    subprocess.run([sys.executable, '-m', 'tools.suite'])\n",
+    "tools/suite.py": "import os\n\nimport pytest\n\n"
+    "pytest.main([f'--junitxml={os.environ[\"LEGO_REPORT\"]}', 'tests'])\n",
+    "tools/plug.py": "# A plugin that does nothing.\n",
+}
+RUNNER_COMMAND = 'PYTEST_PLUGINS=tools.plug sh "$PWD/ci/run_all"'
+SCRIPT = {
+    "run_tests.sh": ". ci/steps.sh\nsum\n",
+    "ci/steps.sh": "sum() {\n  python3 -m pytest tests/test_sum.py\n}\n",
+    "tests/test_sum.py": "from calc import add\n\n\ndef test_sum():\n    assert add(2, 3) == 5\n",
+}
+TEST_SCRIPT = """\
+#!/bin/bash
+cd /app
+bash run_tests.sh && python3 /tests/outputs.py && passed=1
+echo "${passed:-0}" > /logs/verifier/reward.txt
+"""
+OUTPUTS = "# {secret}\nimport sys\n\nsys.path.insert(0, '/app')\n\nfrom calc import double\n\nassert double(4) == 8\n"
 FAIL_TO_PASS = ("tests/test_hidden.py::TestAdd::test_sum",)
 PASS_TO_PASS = ("tests/test_hidden.py::test_twice", "tests/test_visible.py::test_double")
 # As careless as commands of real tasks are: the work tree comes first on both paths.
@@ -155,11 +178,17 @@ def write_tasks(folder: Path, kept: Secrets) -> dict[Target, Path]:
             repository, tested = {**REPOSITORY, **SHIPPED}, "tests calc"
             hidden["calc/testing/test_compare.py"] = SHIPPED_TEST.format(secret=kept.tests)
             failing.append("calc/testing/test_compare.py::test_near")
+        command = COMMAND.replace(" tests", f" {tested}")
+        if target is Target.RUNNER:
+            repository, command = {**REPOSITORY, **RUNNER}, RUNNER_COMMAND
+        if target is Target.SCRIPT:
+            _write_script_task(root, kept)
+            continue
         hidden["tests/test_visible.py"] = REPOSITORY["tests/test_visible.py"]
         spec = {
             "FAIL_TO_PASS": failing,
             "PASS_TO_PASS": PASS_TO_PASS,
-            "command": COMMAND.replace(" tests", f" {tested}"),
+            "command": command,
             "parser": "pytest-junit",
             "test_files": sorted(hidden),
         }
@@ -171,10 +200,25 @@ def write_tasks(folder: Path, kept: Secrets) -> dict[Target, Path]:
             "tests/test.sh": "#!/bin/sh\nexit 1\n",
         })  # fmt: skip
         _write(root / "tests" / "files", hidden)
-        _write(root / "environment" / "repo", repository)
-        (root / "environment" / "repo" / "run.sh").chmod(0o755)
-        _add_history(root / "environment" / "repo", kept.history)
+        _write_repository(root / "environment" / "repo", repository, kept)
     return tasks
+
+
+def _write_script_task(root: Path, kept: Secrets) -> None:
+    _write(root, {
+        "task.toml": TASK_TOML.replace('grader = "tests"\n', ""),
+        "instruction.md": "The function add is wrong.\n",
+        "environment/Dockerfile": DOCKERFILE,
+        "tests/test.sh": TEST_SCRIPT,
+        "tests/outputs.py": OUTPUTS.format(secret=kept.tests),
+    })  # fmt: skip
+    _write_repository(root / "environment" / "repo", {**REPOSITORY, **SCRIPT}, kept)
+
+
+def _write_repository(folder: Path, files: Mapping[str, str], kept: Secrets) -> None:
+    _write(folder, files)
+    (folder / "run.sh").chmod(0o755)
+    _add_history(folder, kept.history)
 
 
 def _write(root: Path, files: Mapping[str, str]) -> None:

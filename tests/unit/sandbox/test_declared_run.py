@@ -204,6 +204,7 @@ SCRIPTED: dict[str, tuple[str, str]] = {
     "whatever pytest finds": ("cd /app\npytest -q\n", "pkg/tests/test_b.py"),
     "npm": ("cd /app && npm test", "package.json"),
     "a plugin": ("pytest -p plug /tests/test_o.py", "plug.py"),
+    "a part of itself": (". /app/build.sh; true", "build.sh"),
 }
 
 

@@ -30,8 +30,8 @@ def file(path: str, text: str) -> str:
     return f"mkdir -p \"$(dirname '{path}')\"; cat > '{path}' <<'EOF'\n{text}EOF\n"
 
 
-def _owned(name: str, script: str) -> Attack:
-    return Attack(f"planted-{name}", Kind.PLANTED, script, Defence.OWNERSHIP)
+def _owned(name: str, script: str, target: Target = Target.PLAIN) -> Attack:
+    return Attack(f"planted-{name}", Kind.PLANTED, script, Defence.OWNERSHIP, target)
 
 
 _PLUGIN = file("calc/plug.py", _HOOK)
@@ -98,6 +98,16 @@ PLANTED = (
         Defence.DROPPED,
     ),
     _owned("interpreter", file("bin/python", f"#!/usr/bin/env python3\n{_REPORT}") + "chmod +x bin/python"),
+    _owned("run-script", file("ci/run_all", f"python3 - <<'PY'\n{_REPORT}PY\n"), Target.RUNNER),
+    _owned("sourced-script", file("ci/settings.sh", f"exec python3 - <<'PY'\n{_REPORT}PY\n"), Target.RUNNER),
+    _owned("run-program", file("tools/start.py", _REPORT), Target.RUNNER),
+    _owned("module-of-run-program", file("tools/tools_of_start.py", _REPORT), Target.RUNNER),
+    _owned("run-module", file("tools/suite.py", _REPORT), Target.RUNNER),
+    _owned("package-of-run-module", file("tools/__init__.py", _REPORT), Target.RUNNER),
+    _owned("plugin-of-environment", file("tools/plug.py", _HOOK), Target.RUNNER),
+    _owned("script-of-script", file("run_tests.sh", "true\n"), Target.SCRIPT),
+    _owned("part-of-script", file("ci/steps.sh", "sum() {\n  true\n}\n"), Target.SCRIPT),
+    _owned("test-of-script", file("tests/test_sum.py", "def test_sum():\n    pass\n"), Target.SCRIPT),
     # Unproven: more than one defence holds each of these.
     Attack(
         "planted-entry-point",
