@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from lego_rl.sandbox.diff import MAX_CHANGES
-from lego_rl.sandbox.disk import free_bytes
+from lego_rl.sandbox.disk import existing, free_bytes
 from lego_rl.sandbox.held import Held
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.pace import TooMuchError
@@ -81,7 +81,7 @@ def host_shortage(
 
 
 def _shortages(folders: Iterable[Path], held: Held, allowed: Limits, least: Reserves) -> Iterator[Shortage]:
-    for folder in map(_existing, folders):
+    for folder in map(existing, folders):
         yield from _on_disk(folder, held, allowed, least)
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit != resource.RLIM_INFINITY and _left(lambda: limit - len(_open()), least.handles, _for_agents) is not None:
@@ -123,10 +123,6 @@ def _left(look: Callable[[], int], least: int, held: Callable[[], int], enough: 
     if after >= least or max(before, after) + given_back >= max(least, enough):
         return None
     return after
-
-
-def _existing(folder: Path) -> Path:
-    return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
 
 
 def _open() -> list[str]:

@@ -43,12 +43,13 @@ class Held:
         """Files on the file system with a device number.
 
         Raises:
-            TooMuchError: There are more than can be looked at, or some that this user is not shown.
+            TooMuchError: There are more than can be looked at, or some that cannot be looked at.
         """
         if hides(in_namespaces()):
             raise TooMuchError("a process does not show which files it holds")
         pace, size, count = Pace(), 0, 0
-        for folder in (self.state.runs, *self.beside):
+        written = [folder for run in self.state.sandboxes() for folder in run.written]
+        for folder in (*written, *self.beside):
             with suppress(FileNotFoundError):
                 if folder.stat().st_dev == device:
                     for status in statuses(folder, pace):

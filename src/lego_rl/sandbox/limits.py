@@ -18,7 +18,8 @@ class Limits:
     Attributes:
         memory_mb: Memory of all processes and of temporary files, in MiB.
         processes: Processes and threads at one time.
-        disk_mb: Size of the changes to the work tree, to a folder root, of the report and of any file, in MiB.
+        disk_mb: Size of the changes to the work tree and to a folder root and of the report, all together, in MiB.
+            No file may be larger, wherever it is.
         scratch_mb: Size of each of ``/tmp``, ``/var/tmp``, ``/dev/shm``, the home directory and ``/logs``, in MiB.
         output_bytes: Kept of each output stream of a command; the middle of longer output is left out.
     """

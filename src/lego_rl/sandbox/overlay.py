@@ -18,6 +18,9 @@ from lego_rl.sandbox.pace import Pace, TooMuchError
 
 ATTRIBUTE_PREFIXES = ("user.overlay.", "trusted.overlay.")
 BLOCK = 4096
+_FOLDER = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
+_VANISHED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""Errors of a folder that is gone, with nothing, a file or a link in its place."""
 
 
 def is_whiteout(path: Path, status: os.stat_result) -> bool:
@@ -32,36 +35,33 @@ def is_opaque(path: Path) -> bool:
     return _attribute(path, "opaque") == b"y"
 
 
-class TooDeepError(TooMuchError):
-    """A folder is nested beyond what a path names."""
+class UnseenError(TooMuchError):
+    """Something that a sandbox may have written cannot be looked at."""
 
 
 def measure(layer: Path, limit: int, pace: Pace) -> int:
     """Size of a layer in bytes, each entry counted as a block at least; stops soon after `limit`.
 
-    Nothing can be hidden from the count: one that is nested beyond what a path names is too much.
-
     Raises:
-        TooMuchError: It takes longer than a look may.
+        TooMuchError: It takes longer than a look may, or something in it cannot be looked at.
     """
     total = 0
-    try:
-        for status in statuses(layer, pace):
-            total += max(BLOCK, status.st_blocks * 512)
-            if total > limit:
-                break
-    except TooDeepError:
-        return limit + 1
+    for status in statuses(layer, pace):
+        total += max(BLOCK, status.st_blocks * 512)
+        if total > limit:
+            break
     return total
 
 
 def statuses(folder: Path, pace: Pace) -> Iterator[os.stat_result]:
-    """Of everything below a folder that sandboxes may still be writing to; what vanishes meanwhile is left out.
+    """Of everything below a folder that sandboxes may still be writing to.
 
-    A folder that its owner made unreadable is made readable again. Links are not followed.
+    Only what vanishes or moves away meanwhile is left out. A folder that its owner made unreadable is made readable
+    again; whatever else is in the way of a look ends it, so that no sandbox can put it there to hide something. Links
+    are not followed.
 
     Raises:
-        TooDeepError: A folder is nested beyond what a path names.
+        UnseenError: Something is there and cannot be looked at, such as a folder nested beyond what a path names.
         TooMuchError: It takes longer than a look may.
     """
     folders = [folder]
@@ -69,24 +69,41 @@ def statuses(folder: Path, pace: Pace) -> Iterator[os.stat_result]:
         place = folders.pop()
         try:
             yield from _in_folder(place, folders, pace)
-        except PermissionError:
-            with suppress(OSError):
-                _let_owner_read(place)
-                yield from _in_folder(place, folders, pace)
         except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                raise TooDeepError("a folder is nested beyond what a path names") from error
+            raise UnseenError(f"a folder cannot be looked at: {error.strerror}") from error
 
 
 def _in_folder(folder: Path, found: list[Path], pace: Pace) -> Iterator[os.stat_result]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            pace.step()
-            with suppress(FileNotFoundError):
-                status = entry.stat(follow_symlinks=False)
-                if stat.S_ISDIR(status.st_mode):
-                    found.append(Path(entry.path))
-                yield status
+    try:
+        descriptor = _open_readable(folder)
+    except OSError as error:
+        if error.errno in _VANISHED:
+            return
+        raise
+    try:
+        with os.scandir(descriptor) as entries:
+            for entry in entries:
+                pace.step()
+                with suppress(FileNotFoundError):
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(status.st_mode):
+                        found.append(folder / entry.name)
+                    yield status
+    finally:
+        os.close(descriptor)
+
+
+def _open_readable(folder: Path) -> int:
+    """A descriptor of a folder that can be listed and whose entries can be looked at."""
+    try:
+        descriptor = os.open(folder, _FOLDER)
+        if os.access(".", os.R_OK | os.X_OK, dir_fd=descriptor, effective_ids=True):
+            return descriptor
+        os.close(descriptor)
+    except PermissionError:
+        pass
+    _let_owner_read(folder)
+    return os.open(folder, _FOLDER)
 
 
 def _let_owner_read(folder: Path) -> None:

@@ -10,13 +10,15 @@ import resource
 from collections.abc import Sequence
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.disk import free_bytes
+from lego_rl.sandbox.disk import existing, free_bytes
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.open_files import allow_enough
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
 
 _MIB = 1 << 20
+SANDBOXES_EACH = 2
+"""That a trial has on the disk at one time: while a change is graded, what the agent wrote is still there."""
 HANDLES, HANDLES_EACH = 64, 32
 """Files that a run has open, and each trial: its sandbox, its pipes, its connections to the gateway."""
 
@@ -46,7 +48,7 @@ def check_room(settings: SandboxSettings, state: State, allowed: Sequence[Limits
         )
     if settings.environment == "kubernetes":
         return None
-    _check_disk(state, max(each.disk_mb for each in allowed), concurrency)
+    _check_disk(state, SANDBOXES_EACH * max(each.disk_mb for each in allowed), concurrency)
     memory, installed = concurrency * max(each.memory_mb for each in allowed), _installed_mb()
     if memory <= installed:
         return None
@@ -57,8 +59,7 @@ def check_room(settings: SandboxSettings, state: State, allowed: Sequence[Limits
 
 
 def _check_disk(state: State, each_mb: int, concurrency: int) -> None:
-    folder = next(path for path in (state.root.absolute(), *state.root.absolute().parents) if path.exists())
-    free = free_bytes(folder) // _MIB
+    free = free_bytes(existing(state.root)) // _MIB
     if free < concurrency * each_mb:
         fits = f"lower rollout.concurrency to {free // each_mb}, " if free >= each_mb else ""
         raise SandboxError(

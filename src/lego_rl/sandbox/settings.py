@@ -40,7 +40,8 @@ class SandboxSettings(Settings):
     processes: int | None = Field(default=None, ge=16)
     """Most processes and threads of one sandbox."""
     disk_mb: int | None = Field(default=None, ge=1)
-    """Most that a trial may change in its work tree, in MiB, for tasks that set no ``storage_mb``."""
+    """Most that a sandbox may write to the disk, work tree and report together, in MiB, for tasks that set no
+    ``storage_mb``. A trial has two sandboxes."""
     scratch_mb: int | None = Field(default=None, ge=1)
     """Size of each temporary file system, in MiB."""
     services: dict[_Place, _Place] = Field(default_factory=dict)

@@ -209,6 +209,11 @@ class RunFolder:
         """Where a test command writes its report."""
         return self.path / "report"
 
+    @property
+    def written(self) -> tuple[Path, ...]:
+        """All that the sandbox itself can write to."""
+        return (self.upper, self.root_upper, self.report)
+
     def remove(self) -> bool:
         """Kill what is left in the control groups and remove them and the folder.
 

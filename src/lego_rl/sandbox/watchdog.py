@@ -1,4 +1,4 @@
-"""Limits that the kernel does not hold for us: the size of an overlay's upper layer, memory without a control group.
+"""Limits that the kernel does not hold for us: all that a sandbox writes on the disk, memory without a control group.
 
 Invariant: a sandbox past such a limit is killed within about a second, and why is known on the host. A sandbox that
 cannot be watched any more is killed as well, and so is one that has more to look at than a look may take. Nothing
@@ -32,14 +32,14 @@ class Watchdog:
     """Watches one sandbox until it is cancelled.
 
     Args:
-        run: Whose layers are measured.
+        run: Whose folders are measured.
         limits: What is allowed.
         first: Host pid of the sandbox's first process.
         pidfd: The same process as a descriptor.
         watches_memory: No control group limits the memory, so the processes' sizes are added up.
 
     Attributes:
-        disk_full: The sandbox was killed for the size of a layer.
+        disk_full: The sandbox was killed for the size of what it wrote.
         memory_full: It was killed for its memory.
         failed: It was killed because one of the two could not be measured.
     """
@@ -48,7 +48,7 @@ class Watchdog:
         self.disk_full = False
         self.memory_full = False
         self.failed = False
-        self._layers = (run.upper, run.root_upper, run.report)
+        self._layers = run.written
         self._disk = limits.disk_mb << 20
         self._memory_kib = limits.memory_mb << 10
         self._first = first
@@ -86,15 +86,15 @@ class Watchdog:
 
     def _look_at_layers(self) -> None:
         pace = Pace()
-        largest = self._largest(pace)
-        if largest <= self._disk < largest + self._unlinked:
+        named = self._named(pace)
+        if named <= self._disk < named + self._unlinked:
             self._look_at_unlinked()  # Some of it may have been given a name since, and would count twice.
-            largest = self._largest(pace)
-        if largest + self._unlinked > self._disk:
+            named = self._named(pace)
+        if named + self._unlinked > self._disk:
             self.disk_full = True
 
-    def _largest(self, pace: Pace) -> int:
-        return max(measure(layer, self._disk, pace) for layer in self._layers)
+    def _named(self, pace: Pace) -> int:
+        return sum(measure(layer, self._disk, pace) for layer in self._layers)
 
     def _look_at_unlinked(self) -> None:
         family, free = descendants(self._first), free_bytes(self._place)

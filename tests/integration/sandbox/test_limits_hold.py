@@ -163,7 +163,22 @@ async def test_who_is_not_seen_and_fills_nothing_lives_on(box: Sandbox) -> None:
     assert done.stdout == "on\n"
 
 
+BLINKING = """
+import os
+os.chdir("/app")
+for _ in range(15):
+    os.mkdir("d" * 240)
+    os.chdir("d" * 240)
+for number in range(70):
+    open(f"{number:0255}", "wb").write(bytes(1 << 20))
+while True:
+    os.chmod(".", 0)
+    os.chmod(".", 0o755)
+"""
 HIDING_PLACES = {
+    "unreadable now and then, with names that are too long on the host": f"python3 -c '{BLINKING}'",
+    "half in the report": "for n in 1 2 3; do for f in /app /run/report; do"
+    " head -c 13000000 /dev/zero > $f/$n; done; done",
     "unreadable folder": "mkdir h; cd h; for i in $(seq 80); do head -c 1000000 /dev/zero > f$i; done; chmod 0 /app/h",
     "nested beyond any path": "d=$(printf %0200d 0); for i in $(seq 30); do mkdir $d; cd $d; done;"
     " head -c 1000000 /dev/zero > f",
@@ -177,7 +192,8 @@ if os.geteuid() == 0:  # the kernel shows nobody else what such a mapping holds
 async def test_nothing_on_disk_can_be_hidden(box: Sandbox, script: str) -> None:
     done = await shell(box, f"{script}; sleep 30", timeout_sec=20)
     assert done.died
-    assert box.limit_hits().disk
+    hits = box.limit_hits()
+    assert hits.disk or hits.unmeasured
 
 
 async def test_files_in_memory_are_not_on_the_disk(box: Sandbox) -> None:

@@ -14,7 +14,7 @@ from lego_rl.sandbox.room import check_room
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
 
-SMALL, LARGE = Limits(memory_mb=100, disk_mb=10), Limits(memory_mb=300, disk_mb=40)
+SMALL, LARGE = Limits(memory_mb=100, disk_mb=5), Limits(memory_mb=300, disk_mb=20)
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,13 @@ def test_the_disk_is_too_small(tmp_path: Path) -> None:
         checked(tmp_path, SMALL, LARGE, concurrency=3)
     assert "has room for 100; lower rollout.concurrency to 2, lower sandbox.disk_mb" in str(told.value)
     with pytest.raises(SandboxError, match=r"room for 100; lower sandbox\.disk_mb"):
-        checked(tmp_path, Limits(disk_mb=101), concurrency=1)
+        checked(tmp_path, Limits(disk_mb=51), concurrency=1)
+
+
+def test_a_trial_has_the_agents_sandbox_and_that_of_the_tests_on_the_disk(tmp_path: Path) -> None:
+    assert checked(tmp_path, Limits(memory_mb=1, disk_mb=50), concurrency=1) is None
+    with pytest.raises(SandboxError, match="1 trials at once may write 102 MiB"):
+        checked(tmp_path, Limits(memory_mb=1, disk_mb=51), concurrency=1)
 
 
 def test_more_memory_than_there_is_is_told_of(tmp_path: Path) -> None:
