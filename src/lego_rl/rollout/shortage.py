@@ -19,12 +19,11 @@ from typing import Literal
 from lego_rl.sandbox.diff import MAX_CHANGES
 from lego_rl.sandbox.disk import existing, free_bytes
 from lego_rl.sandbox.held import Held
+from lego_rl.sandbox.inside_guard import OPEN_FILES
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.pace import TooMuchError
 
 _MIB = 1 << 20
-_HANDLES = 4096
-"""What one process of a sandbox may open."""
 _GIVEN_BACK = ("socket:", "pipe:")
 """What a process has open for agents: their connections, and the output of what runs in a sandbox."""
 
@@ -72,12 +71,8 @@ def host_shortage(
     """
     try:
         return next(_shortages(folders, held, allowed or Limits(), reserves or Reserves()), None)
-    except TooMuchError:
+    except (TooMuchError, OSError):  # What cannot be measured, for whatever reason, is no evidence.
         return None
-    except OSError as error:
-        if error.errno == errno.ENFILE:  # All of the machine's are open, and whose they are cannot be looked up.
-            return None
-        return Shortage("handles", f"the host cannot say what it has left ({error.strerror})")
 
 
 def _shortages(folders: Iterable[Path], held: Held, allowed: Limits, least: Reserves) -> Iterator[Shortage]:
@@ -86,7 +81,7 @@ def _shortages(folders: Iterable[Path], held: Held, allowed: Limits, least: Rese
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit != resource.RLIM_INFINITY and _left(lambda: limit - len(_open()), least.handles, _for_agents) is not None:
         yield Shortage("handles", f"this process has {len(_open())} of at most {limit} files open")
-    if (handles := _left(_free_handles, least.handles, held.handles, _HANDLES)) is not None:
+    if (handles := _left(_free_handles, least.handles, held.handles, OPEN_FILES)) is not None:
         yield Shortage("handles", f"the machine can have {handles} more files open")
     if (memory := _left(_available, least.memory_bytes, held.memory, allowed.memory_mb * _MIB)) is not None:
         yield Shortage("memory", f"the machine has {memory // _MIB} MiB of memory left")
@@ -127,10 +122,18 @@ def _left(look: Callable[[], int], least: int, held: Callable[[], int], enough: 
 
 def _open() -> list[str]:
     """What this process has open."""
+    folder = Path("/proc/self/fd")
+    try:
+        numbers = [path.name for path in folder.iterdir()]
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)  # All are taken, also the one for the folder.
+        numbers = [str(number) for number in range(limit)]
     links = []
-    for path in Path("/proc/self/fd").iterdir():
+    for number in numbers:
         with suppress(FileNotFoundError):  # such as the folder's own
-            links.append(str(path.readlink()))
+            links.append(str((folder / number).readlink()))
     return links
 
 

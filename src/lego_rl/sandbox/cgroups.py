@@ -90,11 +90,14 @@ class Cgroups:
         """The kernel's own counters."""
         if not self.groups:
             return LimitHits()
-        events = "memory.events" if self.version == "cgroup-v2" else "memory.oom_control"
         return LimitHits(
-            memory=_counter(self.groups["memory"] / events, "oom_kill"),
-            processes=_counter(self.groups["pids"] / "pids.events", "max"),
+            memory=self.memory_kills() or 0, processes=_counter(self.groups["pids"] / "pids.events", "max") or 0
         )
+
+    def memory_kills(self) -> int | None:
+        """Processes that the kernel killed for memory; ``None`` where it does not say."""
+        events = "memory.events" if self.version == "cgroup-v2" else "memory.oom_control"
+        return _counter(self.groups["memory"] / events, "oom_kill")
 
     def is_empty(self) -> bool:
         """Whether no process is left in any group."""
@@ -186,9 +189,10 @@ def _make_v1(groups: dict[str, Path], limits: Limits) -> dict[str, Path]:
     return groups
 
 
-def _counter(path: Path, key: str) -> int:
+def _counter(path: Path, key: str) -> int | None:
+    """A count of the kernel's; ``None`` where it does not say, such as of a group that is gone."""
     try:
-        text = path.read_text()
-    except FileNotFoundError:
-        return 0
-    return next((int(value) for name, value in (line.split() for line in text.splitlines()) if name == key), 0)
+        lines = [line.split() for line in path.read_text().splitlines()]
+    except OSError:
+        return None
+    return next((int(value) for name, value in lines if name == key), None)

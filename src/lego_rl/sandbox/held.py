@@ -4,6 +4,7 @@ Invariant: it is an upper bound, up to what no program can see (`unlinked`); wha
 never taken for nothing. What a sandbox left that is still being removed counts as well.
 """
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -71,8 +72,7 @@ class Held:
             if groups is None or (own is not None and groups.groups == own.groups):
                 alone += (proportional_kib(family, pace) << 10) + _in_temporary_files(family)
             else:
-                with suppress(FileNotFoundError):  # it is gone, and what it held with it
-                    grouped[groups.groups["memory"]] = groups.used()
+                grouped[groups.groups["memory"]] = _used(groups)
         return alone + sum(grouped.values())
 
     def handles(self) -> int:
@@ -87,6 +87,16 @@ class Held:
     def _families(self) -> Iterator[list[int]]:
         """The processes of each running sandbox."""
         yield from users_of(run.path.name for run in self.state.sandboxes()).values()
+
+
+def _used(groups: Cgroups) -> int:
+    """Bytes of memory; nothing of a group that is gone, for what it held is given back."""
+    try:
+        return groups.used()
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENODEV):
+            raise
+        return 0
 
 
 def _groups_of(pid: int) -> Cgroups | None:

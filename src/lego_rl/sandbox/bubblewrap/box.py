@@ -128,7 +128,8 @@ class BubblewrapSandbox(LocalSandbox):
 
     @override
     async def _taken_by(self) -> Loss | None:
-        counted = self._cgroups.hits().memory if self._cgroups.groups else increase(self._oom_kills, oom_kills())
+        grouped = bool(self._cgroups.groups)
+        counted = self._cgroups.memory_kills() if grouped else increase(self._oom_kills, oom_kills())
         return outside_kill(self._process.returncode) if counted == 0 else None
 
 

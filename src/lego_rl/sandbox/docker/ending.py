@@ -1,12 +1,14 @@
 """What the daemon knows of how a container ended.
 
-Invariant: a daemon that is gone, or has forgotten the container, is evidence of nothing but that.
+Invariant: a daemon that is gone, or has forgotten the container, is evidence of nothing but that; and it is not gone
+where this process could not ask it.
 """
 
 import http.client
 import logging
 from dataclasses import dataclass
 
+from lego_rl.sandbox import lack
 from lego_rl.sandbox.docker.engine import DaemonError, Engine
 from lego_rl.sandbox.loss import Loss, LossCause
 from lego_rl.sandbox.outside_kill import outside_kill
@@ -49,4 +51,8 @@ def ending_of(engine: Engine, name: str) -> Ending:
 def _without_answer(error: DaemonError) -> Loss | None:
     if error.status == http.client.NOT_FOUND:
         return Loss(LossCause.KILLED, "the container was removed")
-    return None if error.status else Loss(LossCause.RUNTIME, f"the daemon does not answer: {error.problem}")
+    return (
+        None
+        if error.status or lack.is_own(error)
+        else Loss(LossCause.RUNTIME, f"the daemon does not answer: {error.problem}")
+    )

@@ -5,10 +5,10 @@ that agents keep busy, or that is out of file handles, is no silent cluster.
 """
 
 import asyncio
-import errno
 
 import aiohttp
 
+from lego_rl.sandbox import lack
 from lego_rl.sandbox.kubernetes.api import Api
 
 ATTEMPTS = 3
@@ -17,7 +17,6 @@ PAUSE_SECONDS = 1.0
 TICK_SECONDS = 0.1
 LONGEST_NAP_SECONDS = 1.0
 """Longest that this process may have been busy with something else during an attempt that counts."""
-OWN_LACK = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EADDRNOTAVAIL)
 
 
 async def is_silent(api: Api) -> bool:
@@ -37,14 +36,9 @@ async def _is_unheard(api: Api) -> bool:
         async with asyncio.timeout(ATTEMPT_SECONDS):
             return not await api.answers()
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        return _errno(error) not in OWN_LACK and napped[0] < LONGEST_NAP_SECONDS
+        return not lack.is_own(error) and napped[0] < LONGEST_NAP_SECONDS
     finally:
         ticking.cancel()
-
-
-def _errno(error: Exception) -> int | None:
-    inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    return inner.errno if isinstance(inner, OSError) else None
 
 
 async def _tick(napped: list[float]) -> None:
