@@ -58,7 +58,8 @@ EVIDENCE: Mapping[str, Evidence] = {
     ),
     "runtime_lost": Evidence(
         "it has ended, the kernel has killed nothing for memory, and its daemon does not answer for a minute; or its"
-        " node is lost, or the API server leaves attempt after attempt without an answer",
+        " node is lost, or the API server leaves attempt after attempt without an answer: while the"
+        " agent works, or while its pod is killed or read",
         "load makes a daemon slow but ends no sandbox, and inside there is no other way to end the first process",
     ),
     "grading_start": Evidence(
@@ -88,6 +89,7 @@ _TWINS = (
         "`engine_failed`, `engine_silent`",
     ),
     ("no verdict", "`verifier_timeout`, `verifier_crashed`, `no_verdict`: the tested code", "`grading_start`"),
+    ("the work cannot be read", "`no_snapshot`: its files", "`sandbox_killed`, `runtime_lost`: with Kubernetes"),
     ("the patch cannot be kept", "`patch_too_large`", "`host_disk_full`"),
 )
 

@@ -14,9 +14,9 @@ from lego_rl.rollout.faults import Ended, Row
 from lego_rl.rollout.harbor_trial import Failure, Grades
 from lego_rl.rollout.shortage import Shortage
 from lego_rl.sandbox.diff import TOO_LARGE
-from lego_rl.sandbox.grading import GradingKilledError, GradingRuntimeError, GradingStartError
+from lego_rl.sandbox.grading import GradingStartError
 from lego_rl.sandbox.limits import LimitHits
-from lego_rl.sandbox.loss import LossCause
+from lego_rl.sandbox.loss import LossCause, RuntimeLostError, SandboxKilledError
 from lego_rl.sandbox.seal import SealError
 from lego_rl.sandbox.verdict import GradingEnd, Verdict
 
@@ -26,13 +26,14 @@ _LOSSES = {LossCause.KILLED: HostFailure.SANDBOX_KILLED, LossCause.RUNTIME: Host
 _SHORTAGES = {"disk": HostFailure.DISK, "memory": HostFailure.MEMORY, "handles": HostFailure.HANDLES}
 _BEFORE: Mapping[type[Exception], HostFailure] = {TaskError: HostFailure.TASK, SealError: HostFailure.SEAL}
 """What kinds of failures are before the agent begins, wherever they are raised."""
-_GRADING: Mapping[type[Exception], HostFailure] = {
+_AFTERWARDS: Mapping[type[Exception], HostFailure] = {
     TaskError: HostFailure.TASK,
     GradingStartError: HostFailure.GRADING_START,
-    GradingKilledError: HostFailure.SANDBOX_KILLED,
-    GradingRuntimeError: HostFailure.RUNTIME,
+    SandboxKilledError: HostFailure.SANDBOX_KILLED,
+    RuntimeLostError: HostFailure.RUNTIME,
 }
-"""The same while a change is graded. No other kind is the host's: it may be the doing of the tested code."""
+"""The same from then on, whether its sandbox is killed, its change is read or graded. No other kind is the host's: it
+may be the doing of the agent's file tree, or of the tested code."""
 
 
 @dataclass(frozen=True)
@@ -213,5 +214,5 @@ def _of(shortage: Shortage | None) -> tuple[HostFailure, str] | None:
 def _raised(failure: Failure | None) -> tuple[HostFailure, str] | None:
     """What an exception says. Whatever is not named may be the doing of the file tree that the agent left, or of the
     tested code, or a bug that the agent's own words bring out: none of these masks anything."""
-    named = None if failure is None else _named(failure, _GRADING)
+    named = None if failure is None else _named(failure, _AFTERWARDS)
     return None if named is None else (named, "")

@@ -22,10 +22,10 @@ from lego_rl.errors import LegoError
 from lego_rl.harness.start import BUNDLE_MOUNT
 from lego_rl.rollout.spec import Grading, TrialSpec
 from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
-from lego_rl.sandbox.grading import GradingKilledError, GradingRuntimeError, GradingStartError
+from lego_rl.sandbox.grading import GradingStartError
 from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.limits import LimitHits
-from lego_rl.sandbox.loss import SandboxLostError
+from lego_rl.sandbox.loss import RuntimeLostError, SandboxKilledError, SandboxLostError
 from lego_rl.sandbox.seal import SealError
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.transfer import TransferError
@@ -44,9 +44,9 @@ _FORESEEN: tuple[type[BaseException], ...] = (
     ClusterError,
     SealError,
     SandboxLostError,
+    SandboxKilledError,
+    RuntimeLostError,
     GradingStartError,
-    GradingKilledError,
-    GradingRuntimeError,
     EnvironmentStartTimeoutError,
     AgentSetupTimeoutError,
 )

@@ -17,7 +17,7 @@ from lego_rl.sandbox import records
 from lego_rl.sandbox.channel import Channel, SandboxDied
 from lego_rl.sandbox.hole import Hole
 from lego_rl.sandbox.limits import Limits
-from lego_rl.sandbox.loss import Loss, SandboxLostError
+from lego_rl.sandbox.loss import Loss, lost
 from lego_rl.sandbox.network import Relay
 from lego_rl.sandbox.output import BoundedOutput, OutputPipe
 from lego_rl.sandbox.records import Record
@@ -72,6 +72,7 @@ class ControlledSandbox(ABC):
         """Kill everything in the sandbox, and wait until it is dead.
 
         Raises:
+            SandboxLostError: It was taken away before, and with it what would say so.
             SandboxError: That is not certain.
         """
 
@@ -253,7 +254,7 @@ class ControlledSandbox(ABC):
         except SandboxError as error:
             died = isinstance(error.__cause__, SandboxDied)
             if died and (loss := await self._lost()) is not None:
-                raise SandboxLostError(loss) from error
+                raise lost(loss) from error
             raise
 
     async def _lost(self) -> Loss | None:

@@ -20,7 +20,7 @@ from typing import Literal
 
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitHits, Limits
-from lego_rl.sandbox.loss import Loss, LossCause, SandboxLostError
+from lego_rl.sandbox.loss import SandboxLostError, lost
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.ownership import Ownership
 from lego_rl.sandbox.provider import TaskImage
@@ -56,17 +56,6 @@ class GradingStartError(SandboxError):
     """The grading sandbox could not be built. The patch was not in it yet, so no patch can bring this about."""
 
 
-class GradingKilledError(SandboxError):
-    """Somebody outside killed the grading sandbox, by evidence that nothing in it can produce (`sandbox.loss`)."""
-
-
-class GradingRuntimeError(SandboxError):
-    """What ran the grading sandbox is gone, by evidence that nothing in it can produce (`sandbox.loss`)."""
-
-
-_LOST = {LossCause.KILLED: GradingKilledError, LossCause.RUNTIME: GradingRuntimeError}
-
-
 async def grade(
     task: Task,
     patch: Patch,
@@ -86,8 +75,8 @@ async def grade(
 
     Raises:
         GradingStartError: The grading sandbox could not be built, however often: an infrastructure fault.
-        GradingKilledError: Somebody outside killed it: likewise.
-        GradingRuntimeError: What ran it is gone: likewise.
+        SandboxLostError: It was taken away, by evidence that nothing in it can produce: likewise. The class says by
+            what (`sandbox.loss`).
         SandboxError: It ended and nothing tells why, or its limits could not be measured, or it could not be killed.
             The tested code may have done that.
         TaskError: The task names a parser that does not exist, or lacks one of its test files.
@@ -220,22 +209,16 @@ async def _apply_and_test(
                 "the grading sandbox was killed because its limits could not be measured",
                 "read the log of this run for what could not be measured",
             )
-    except SandboxLostError as error:
-        raise _lost(error.loss) from error
+    except SandboxLostError:
+        raise
     except SandboxError as error:
         # A patch that cannot be written, or fills the disk, is a 0. Whose doing anything else is nobody knows here.
         if not (isinstance(error, TransferError) or box.limit_hits().disk):
             raise
         return "not_applied", None, f"the patch cannot be applied: {error.problem}"
     if done.loss is not None:
-        raise _lost(done.loss)
+        raise lost(done.loss)
     return _end(done), done, _log(done, box.limit_hits(), timeout_sec)
-
-
-def _lost(loss: Loss) -> SandboxError:
-    return _LOST[loss.cause](
-        f"the grading sandbox was lost: {loss.found}", "look for what ends processes or daemons here"
-    )
 
 
 def task_files(task: Task, spec: TestSpec) -> list[Record]:

@@ -38,7 +38,8 @@ def increase(before: int | None, after: int | None) -> int | None:
 
 
 def outside_kill(status: int | None) -> Loss | None:
-    """The evidence that a sandbox was killed from outside, if its end is any.
+    """The evidence that a sandbox was killed from outside, if its end is any; why nothing inside brings it about is
+    said above. Whoever asks has seen that the kernel killed nothing for memory meanwhile.
 
     Args:
         status: Exit status of the first process, 128 and the number of the signal that ended it; of bubblewrap, which

@@ -218,6 +218,7 @@ class Sandbox(Protocol):
         """Kill everything in the sandbox; its files stay. Calling it again, or when closed, does nothing.
 
         Raises:
+            SandboxLostError: It was taken away, and the host can tell that it was nobody inside.
             SandboxError: A process is still alive; the snapshot must not be trusted then.
         """
         ...
@@ -226,6 +227,7 @@ class Sandbox(Protocol):
         """The work tree as the killed sandbox left it; it is gone with the sandbox.
 
         Raises:
+            SandboxLostError: They were taken away, and the host can tell that it was nobody inside.
             SandboxError: The sandbox is still alive, or its files cannot be had.
         """
         ...
@@ -237,6 +239,7 @@ class Sandbox(Protocol):
             name: Of the file.
 
         Raises:
+            SandboxLostError: They were taken away, and the host can tell that it was nobody inside.
             SandboxError: The sandbox is still alive, or its files cannot be had.
         """
         ...

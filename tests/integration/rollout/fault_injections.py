@@ -22,7 +22,7 @@ from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.shortage import Reserves
 from lego_rl.rollout.trial import Runtime
-from lego_rl.sandbox.loss import Loss, LossCause
+from lego_rl.sandbox.loss import Loss, LossCause, lost
 from lego_rl.sandbox.processes import descendants
 
 
@@ -84,6 +84,15 @@ def unwritable_patch(scene: Scene) -> None:
 
 def lose_upper(scene: Scene) -> None:
     scene.box.run_folder.upper.rename(scene.box.run_folder.upper.with_name("lost"))
+
+
+def lose_before_it_is_read(scene: Scene) -> None:
+    """What runs the sandbox goes between its end and its snapshot, as a cluster can."""
+
+    async def gone() -> None:
+        raise lost(Loss(LossCause.RUNTIME, "the cluster does not answer"))
+
+    scene.box.snapshot = gone  # type: ignore[assignment, method-assign]
 
 
 def lose_pristine(scene: Scene) -> None:

@@ -1,6 +1,15 @@
 """Faults that look alike from inside, or from the other side: whoever did it decides the row."""
 
-from fault_injections import TIME_UP, busy, kill_bwrap, kill_first, kill_grader, short_of, with_engine
+from fault_injections import (
+    TIME_UP,
+    busy,
+    kill_bwrap,
+    kill_first,
+    kill_grader,
+    lose_before_it_is_read,
+    short_of,
+    with_engine,
+)
 from faulty_engines import Loaded
 from faulty_trials import Injection
 from hostile_commands import FLOOD, SMALL_HOG, appending
@@ -16,6 +25,10 @@ TWINS: dict[str, tuple[Ended, Injection]] = {
     "the grading sandbox is killed by the host": (
         Ended.SANDBOX_KILLED,
         Injection([FIX, appending('__import__("time").sleep(20)'), "Mended."], host=kill_grader),
+    ),
+    "what runs the sandbox is gone when its files are read": (
+        Ended.RUNTIME_LOST,
+        Injection(host=lose_before_it_is_read),
     ),
     "the grading sandbox starts at the third try": (Ended.FINISHED, Injection(reward=1, host=busy(2))),
     "the grading sandbox does not start": (Ended.GRADING_START, Injection(host=busy(99))),

@@ -18,8 +18,9 @@ from lego_rl.sandbox import watchdog
 from lego_rl.sandbox.codec import patch_from_json, patch_to_json
 from lego_rl.sandbox.controlled import ControlledSandbox
 from lego_rl.sandbox.environments import provider_of
-from lego_rl.sandbox.grading import GradingKilledError, grade
+from lego_rl.sandbox.grading import grade
 from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.loss import SandboxKilledError
 from lego_rl.sandbox.provider import TaskImage
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.sandbox import Phase
@@ -227,7 +228,7 @@ async def test_a_grading_sandbox_that_the_host_kills_is_no_verdict(
         return await work(box, *arguments, **options)
 
     monkeypatch.setattr(ControlledSandbox, busy, killed_at_work)
-    with pytest.raises(GradingKilledError, match="ended by SIGKILL"):
+    with pytest.raises(SandboxKilledError, match="ended by SIGKILL"):
         await grade(task, Patch(), image, timeout_sec=20)
 
 

@@ -9,10 +9,9 @@ from lego_rl.errors import RunError, SandboxError, TaskError
 from lego_rl.rollout import evidence
 from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.harbor_trial import Grades
-from lego_rl.sandbox import grading
-from lego_rl.sandbox.grading import GradingKilledError, GradingRuntimeError, GradingStartError
+from lego_rl.sandbox.grading import GradingStartError
 from lego_rl.sandbox.kubernetes.errors import ClusterError
-from lego_rl.sandbox.loss import Loss, LossCause, SandboxLostError
+from lego_rl.sandbox.loss import Loss, LossCause, RuntimeLostError, SandboxKilledError, SandboxLostError, lost
 from lego_rl.sandbox.sandbox import Completed
 from lego_rl.sandbox.seal import SealError
 from lego_rl.sandbox.transfer import TransferError
@@ -51,8 +50,8 @@ def test_a_file_tree_that_cannot_be_read_out_is_the_policys(kind: type[Exception
 
 def test_of_grading_only_what_the_tested_code_cannot_bring_about_is_ours() -> None:
     assert ended(worked(), PATCH, failure(GradingStartError)) == (Ended.GRADING_START, None)
-    assert ended(worked(), PATCH, failure(GradingKilledError)) == (Ended.SANDBOX_KILLED, None)
-    assert ended(worked(), PATCH, failure(GradingRuntimeError)) == (Ended.RUNTIME_LOST, None)
+    assert ended(worked(), PATCH, failure(SandboxKilledError)) == (Ended.SANDBOX_KILLED, None)
+    assert ended(worked(), PATCH, failure(RuntimeLostError)) == (Ended.RUNTIME_LOST, None)
     assert ended(worked(), PATCH, failure(TaskError)) == (Ended.TASK_UNUSABLE, None)
     for kind in (SealError, SandboxError, SandboxLostError, TransferError, ClusterError, EngineError):
         assert ended(worked(), PATCH, failure(kind))[1] == 0, kind
@@ -61,22 +60,26 @@ def test_of_grading_only_what_the_tested_code_cannot_bring_about_is_ours() -> No
 
 
 @pytest.mark.parametrize("cause", LossCause)
-def test_whoever_takes_a_sandbox_away_ends_it_in_one_row_whether_it_worked_or_was_graded(cause: LossCause) -> None:
+def test_whoever_takes_a_sandbox_away_ends_it_in_one_row_whether_it_worked_was_read_or_graded(
+    cause: LossCause,
+) -> None:
     loss = Loss(cause, "the host saw it")
-    raised = grading._lost(loss)  # what `grade` raises of it
+    raised = lost(loss)
     working = worked(completed=Completed(137, "", "", died=True, loss=loss))
-    assert ended(worked(), PATCH, failure(type(raised))) == ended(working, PATCH, None) == (LOSSES[cause], None)
+    assert ended(working, PATCH, None) == (LOSSES[cause], None)
+    for grades in (Grades(), PATCH):  # it was killed or read, or graded
+        assert ended(worked(), grades, failure(type(raised))) == (LOSSES[cause], None)
 
 
 def test_a_kind_that_masks_is_named_by_a_class_that_the_code_raises() -> None:
     """A class that is renamed takes its name in Harbor's record along, and one that nobody raises is no evidence."""
     sources = "".join(path.read_text() for path in (ROOT / "sandbox").rglob("*.py"))
     sources += "".join(path.read_text() for path in (ROOT / "tasks").rglob("*.py"))
-    lost = {kind.__name__ for kind in grading._LOST.values()}
-    for kind in (*evidence._BEFORE, *evidence._GRADING):
+    made = {type(lost(Loss(cause, ""))) for cause in LossCause}
+    for kind in (*evidence._BEFORE, *evidence._AFTERWARDS):
         assert failure(kind).is_a(kind)
         assert failure(kind).is_foreseen
-        assert f"raise {kind.__name__}(" in sources or kind.__name__ in lost
+        assert f"raise {kind.__name__}(" in sources or kind in made
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,9 @@ def ending_of(engine: Engine, name: str) -> Ending:
 
 
 def _without_answer(error: DaemonError) -> Loss | None:
+    """What it says that a daemon cannot say how a container ended. Nothing inside can reach the daemon, to have it
+    remove a container, or end it. Load can make one slower than a call may take, but then it has not ended this
+    container, and there is no other way to. Of a daemon that answers anything else nothing is known."""
     if error.status == http.client.NOT_FOUND:
         return Loss(LossCause.KILLED, "the container was removed")
     return (

@@ -7,7 +7,7 @@ is dead.
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import override
@@ -27,10 +27,10 @@ from lego_rl.sandbox.kubernetes.pod_status import Departure, Status
 from lego_rl.sandbox.kubernetes.run import Run, use
 from lego_rl.sandbox.kubernetes.starting import create_pod, open_stream, wait_for
 from lego_rl.sandbox.kubernetes.stream import PodStream
-from lego_rl.sandbox.kubernetes.taken_away import loss_of
+from lego_rl.sandbox.kubernetes.taken_away import loss_of, loss_of_files
 from lego_rl.sandbox.kubernetes.way_out import open_way_out, settled_holes
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitHits, LimitReport, Limits
-from lego_rl.sandbox.loss import Loss
+from lego_rl.sandbox.loss import Loss, lost
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.report import REPORT_NAME
 from lego_rl.sandbox.sandbox import LOOPBACK, Phase
@@ -179,29 +179,37 @@ class PodSandbox(ControlledSandbox):
         kills, forks = await kernel_counts.memory_kills(self.get), await kernel_counts.refused_forks(self.get)
         self._hits = replace(self._hits, memory=kills, processes=forks)
         await self._sever()
+        late: Exception | None = None
         try:
             async with asyncio.timeout(KILL_SECONDS):
                 await self._run.pods.wait(self.name, _over)
-        except TimeoutError as error:
+        except (TimeoutError, ClusterError) as error:
+            late = error
+        pod = self._run.pods.get(self.name)
+        if pod is None or not pod_status.has_ended(pod, WORK):
+            loss = await loss_of(self._run, self.name, WORK, await self._stream.how_it_ended())
+            if loss is not None:
+                raise lost(loss) from late
+        self._last = self._run.pods.get(self.name)
+        if not _over(self._last):
             raise SandboxError(
                 f"the cluster does not say that the work container of {self.name} has ended",
                 f"kubectl describe pod {self.name}",
-            ) from error
-        self._last = self._run.pods.get(self.name)
+            ) from late
 
     async def snapshot(self) -> tree.TreeSnapshot:
         """See `Sandbox.snapshot`. What a patch can hold of it is taken at once, and what the pod has reserved is free
         for the grading."""
         if self._taken is None:
             git_dirs = self.image.history.git_dirs_below(self.image.workdir)
-            files, folder = await self._files(), f"{manifests.TOP}/tree"
-            self._taken = await tree.snapshot(files, folder, self.image.pristine, git_dirs)
+            folder, pristine = f"{manifests.TOP}/tree", self.image.pristine
+            self._taken = await self._told(lambda keeper: tree.snapshot(keeper, folder, pristine, git_dirs))
             await self._run.api.discard(self._run.api.path("v1", "pods", self.name))
         return self._taken
 
     async def report(self, name: str = REPORT_NAME) -> bytes:
         """See `Sandbox.report`."""
-        return await operate(await self._files(), ["report", name])
+        return await self._told(lambda keeper: operate(keeper, ["report", name]))
 
     @override
     async def close(self) -> None:
@@ -217,18 +225,36 @@ class PodSandbox(ControlledSandbox):
             self._listener.close()
         await self._resources.aclose()
 
-    async def _files(self) -> Channel:
-        """Requests to the keeper of a dead work container.
+    async def _told[T](self, ask: Callable[[Channel], Awaitable[T]]) -> T:
+        """What the keeper of a dead work container says.
 
         Raises:
-            SandboxError: The work container is alive, or the pod is gone.
+            SandboxLostError: The pod, or the cluster, is gone.
+            SandboxError: The work container is alive, or what it left cannot be had.
         """
         self._check_dead()
+        try:
+            return await ask(await self._keeper())
+        except SandboxError as error:
+            if self._taken is not None:  # This host has what it wanted, and has given the pod back.
+                raise
+            if (loss := await loss_of_files(self._run, self.name, self._stream, error)) is None:
+                raise
+            raise lost(loss) from error
+
+    async def _keeper(self) -> Channel:
+        """Requests to the keeper.
+
+        Raises:
+            SandboxError: It is gone, or cannot be reached.
+        """
         if self._stream.end is not None:
             pod = self._run.pods.get(self.name)
             if pod is None or not pod_status.is_running(pod, KEEPER):
                 said = pod_status.departed(pod).said or "its keeper has ended"
-                raise SandboxError(f"the files of pod {self.name} are gone: {said}", "look at the cluster's events")
+                raise SandboxError(
+                    f"the files of pod {self.name} are gone: {said}", "look at the cluster's events"
+                ) from SandboxDied(self._stream.said)
             self._stream = await open_stream(self._run, self.name)
             self._resources.push_async_callback(self._stream.close)
         return self._stream.channel
@@ -243,7 +269,7 @@ class PodSandbox(ControlledSandbox):
     async def _loss(self) -> Loss | None:
         if self._hits.disk or self._hits.unmeasured:
             return None
-        return await loss_of(self._run, self.name, await self._stream.how_it_ended())
+        return await loss_of(self._run, self.name, WORK, await self._stream.how_it_ended())
 
     @override
     def _kill_first(self) -> None:

@@ -34,6 +34,7 @@ DISK_WORDS = (
     f"{NODE_IS_SHORT}inodes",
 )
 NO_ANSWER = "the pod's node does not answer"
+FINAL = ("Failed", "Succeeded")
 
 
 class Departure(StrEnum):
@@ -103,6 +104,12 @@ def departed(pod: Status | None) -> Departed:
     return found or Departed(Departure.NONE)
 
 
+def has_settled(pod: Status) -> bool:
+    """Whether a pod has ended for what happened in it: whoever tidies it away afterwards took nothing away."""
+    is_final = pod.get("status", {}).get("phase") in FINAL
+    return is_final and departed(pod).how in (Departure.NONE, Departure.EVICTED)
+
+
 def _by_reason(status: Status) -> Departed | None:
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
     if reason == "Evicted":
@@ -151,7 +158,7 @@ def cannot_start(pod: Status) -> tuple[str, str] | None:
                 f"its container {each['name']} ended with {ended.get('exitCode')} {said}",
                 "see that the image has the Python that sandbox.kubernetes.python names, and its work directory",
             )
-    if status.get("phase") in ("Failed", "Succeeded"):
+    if status.get("phase") in FINAL:
         return f"it ended: {status.get('reason') or ''} {status.get('message') or ''}".strip(), "kubectl get events"
     return None
 

@@ -1,4 +1,8 @@
-"""What the cluster says of a run's pods, from one watch for all of them."""
+"""What the cluster says of a run's pods, from one watch for all of them.
+
+Invariant: of a pod that has ended by itself, or was evicted, what was said then stays known. Clusters tidy such pods
+away, and one that an agent made end must not look like one that somebody took from it.
+"""
 
 import asyncio
 import logging
@@ -6,7 +10,7 @@ from collections.abc import Callable
 
 from lego_rl.sandbox.kubernetes.api import Api
 from lego_rl.sandbox.kubernetes.errors import ClusterError
-from lego_rl.sandbox.kubernetes.pod_status import Status
+from lego_rl.sandbox.kubernetes.pod_status import Status, has_settled
 
 RETRY_SECONDS = 1.0
 GIVE_UP_SECONDS = 45.0
@@ -75,7 +79,8 @@ class Pods:
         answer = await self._api.get(self._path, {"labelSelector": self._selector})
         items = answer["items"]
         async with self._changed:
-            self._known = {pod["metadata"]["name"]: pod for pod in items or []}
+            settled = {name: pod for name, pod in self._known.items() if has_settled(pod)}
+            self._known = {pod["metadata"]["name"]: pod for pod in items or []} | settled
             self._changed.notify_all()
         return str(answer["metadata"]["resourceVersion"])
 
@@ -85,12 +90,14 @@ class Pods:
         async for kind, pod in self._api.watch(self._path, query):
             if kind == "ERROR":
                 return
-            name = pod["metadata"]["name"]
+            name = str(pod["metadata"]["name"])
             async with self._changed:
-                if kind == "DELETED":
-                    self._known.pop(str(name), None)
+                if name in self._known and has_settled(self._known[name]):
+                    continue
+                if kind == "DELETED" and not has_settled(pod):
+                    self._known.pop(name, None)
                 else:
-                    self._known[str(name)] = pod
+                    self._known[name] = pod
                 self._changed.notify_all()
 
     async def _update(self, failure: ClusterError | None) -> None:

@@ -108,8 +108,8 @@ async def test_pods_are_listed_again_when_a_watch_has_forgotten(server: tuple[Se
     script.script = [
         listed("1", named("Pending")),
         (200, [{"type": "MODIFIED", "object": named("Running")}, {"type": "ERROR", "object": {"code": 410}}], {}),
-        listed("9", named("Failed")),
-        (200, [{"type": "DELETED", "object": named("Failed")}], {}),
+        listed("9", named("Unknown")),
+        (200, [{"type": "DELETED", "object": named("Unknown")}], {}),
         listed("10"),
     ]
     pods = Pods(api, "a=b")
@@ -122,7 +122,7 @@ async def test_pods_are_listed_again_when_a_watch_has_forgotten(server: tuple[Se
             return True if pod is None and seen else None
 
         assert await pods.wait("one", gone)
-        assert list(dict.fromkeys(seen)) == ["Pending", "Running", "Failed"]
+        assert list(dict.fromkeys(seen)) == ["Pending", "Running", "Unknown"]
         assert "resourceVersion=9" in script.asked[3][1] and "labelSelector=a%3Db" in script.asked[3][1]
     finally:
         await pods.close()

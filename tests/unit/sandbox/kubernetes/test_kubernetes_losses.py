@@ -3,88 +3,32 @@
 import asyncio
 import errno
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from aiohttp import web
 from aiohttp.test_utils import TestServer
-from kube_server import Server, kubeconfig
+from kube_server import Server, Told, kubeconfig
 
-from lego_rl.sandbox.kubernetes import api as api_module
-from lego_rl.sandbox.kubernetes import silence, taken_away
+from lego_rl.sandbox.kubernetes import silence
 from lego_rl.sandbox.kubernetes.api import Api
+from lego_rl.sandbox.kubernetes.manifests import WORK
 from lego_rl.sandbox.kubernetes.run import Run
 from lego_rl.sandbox.kubernetes.silence import is_silent
 from lego_rl.sandbox.kubernetes.stream import StreamEnd
 from lego_rl.sandbox.kubernetes.taken_away import loss_of
 from lego_rl.sandbox.loss import LossCause
 
-LEASE = {"metadata": {"name": "run", "uid": "1"}}
-RUNNING = {"name": "work", "ready": True, "state": {"running": {}}}
 ENDED = {"name": "work", "ready": False, "state": {"terminated": {"exitCode": 0}}}
 UNREADY = {"type": "Ready", "status": "False"}
-
-
-@pytest_asyncio.fixture
-async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Server, TestServer]]:
-    monkeypatch.setattr(api_module, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr("lego_rl.sandbox.kubernetes.pods.RETRY_SECONDS", 0.05)
-    monkeypatch.setattr(silence, "PAUSE_SECONDS", 0.05)
-    monkeypatch.setattr(taken_away, "STATUS_SECONDS", 0.3)
-    monkeypatch.setattr(taken_away, "NODE_SECONDS", 0.6)
-    script = Server()
-    application = web.Application()
-    application.router.add_route("*", "/{path:.*}", script.answer)
-    async with TestServer(application) as running:
-        yield script, running
-
-
-@pytest_asyncio.fixture
-async def run(server: tuple[Server, TestServer], tmp_path: Path) -> AsyncIterator[Run]:
-    settings = kubeconfig(tmp_path, str(server[1].make_url("")))
-    async with await Api.connect(settings) as api:
-        found = Run(api, settings, LEASE, user_namespaces=False)
-        try:
-            yield found
-        finally:
-            await found.pods.close()
-
-
-class Told:
-    """What the cluster says of pods, from one list after the other."""
-
-    def __init__(self, run: Run, script: Server) -> None:
-        self.run = run
-        self.script = script
-
-    async def __call__(self, **status: Any) -> None:
-        """Have it say something of the pod, and wait until that is known."""
-        marked = {"phase": "Running", "containerStatuses": [RUNNING], **status}
-        pod = {"metadata": {"name": "pod"}, "status": marked}
-        self.script.script = [(200, {"metadata": {"resourceVersion": "1"}, "items": [pod]}, {})]
-        await self.run.pods.wait("pod", lambda pod: True if pod is not None and pod["status"] == marked else None)
-
-
-@pytest.fixture
-def told(run: Run, server: tuple[Server, TestServer], monkeypatch: pytest.MonkeyPatch) -> Told:
-    async def nothing_happens(*_: object) -> AsyncIterator[tuple[str, Any]]:
-        await asyncio.sleep(0.05)
-        for event in ():
-            yield event
-
-    monkeypatch.setattr(Api, "watch", nothing_happens)
-    return Told(run, server[0])
 
 
 @pytest.mark.parametrize("end", [StreamEnd.PROGRAM, StreamEnd.CUT])
 async def test_an_end_alone_is_no_evidence(run: Run, told: Told, end: StreamEnd) -> None:
     await told()
-    assert await loss_of(run, "pod", end) is None
+    assert await loss_of(run, "pod", WORK, end) is None
     await told(containerStatuses=[ENDED])
-    assert await loss_of(run, "pod", end) is None
+    assert await loss_of(run, "pod", WORK, end) is None
 
 
 @pytest.mark.parametrize(
@@ -102,7 +46,7 @@ async def test_a_word_of_the_clusters_is_evidence(
     run: Run, told: Told, status: dict[str, Any], cause: LossCause | None, end: StreamEnd
 ) -> None:
     await told(**status)
-    loss = await loss_of(run, "pod", end)
+    loss = await loss_of(run, "pod", WORK, end)
     assert (loss.cause if loss is not None else None) is cause
 
 
@@ -110,7 +54,7 @@ async def test_a_pod_that_is_gone_was_taken_away(run: Run, told: Told) -> None:
     await told()
     told.script.script = [(200, {"metadata": {"resourceVersion": "2"}, "items": []}, {})]
     await run.pods.wait("pod", lambda pod: True if pod is None else None)
-    loss = await loss_of(run, "pod", StreamEnd.PROGRAM)
+    loss = await loss_of(run, "pod", WORK, StreamEnd.PROGRAM)
     assert loss is not None and loss.cause is LossCause.KILLED
 
 
@@ -119,9 +63,43 @@ async def test_silence_is_evidence_where_the_stream_was_cut(
 ) -> None:
     await told()
     await server[1].close()
-    assert await loss_of(run, "pod", StreamEnd.PROGRAM) is None
-    loss = await loss_of(run, "pod", StreamEnd.CUT)
+    assert await loss_of(run, "pod", WORK, StreamEnd.PROGRAM) is None
+    loss = await loss_of(run, "pod", WORK, StreamEnd.CUT)
     assert loss is not None and loss.cause is LossCause.RUNTIME and "does not answer" in loss.found
+
+
+@pytest.mark.parametrize("status", [{"containerStatuses": [ENDED]}, {"phase": "Failed", "reason": "Evicted"}])
+async def test_silence_takes_nothing_that_had_ended_before(
+    run: Run, told: Told, server: tuple[Server, TestServer], status: dict[str, Any]
+) -> None:
+    await told(**status)
+    await server[1].close()
+    assert await loss_of(run, "pod", WORK, StreamEnd.CUT) is None
+
+
+@pytest.mark.parametrize(
+    ("ended", "cause"),
+    [
+        ({"phase": "Failed", "reason": "Evicted", "message": "Usage of EmptyDir volume"}, None),
+        ({"phase": "Failed", "containerStatuses": [ENDED]}, None),
+        ({"phase": "Failed", "reason": "NodeShutdown"}, LossCause.KILLED),
+        ({"phase": "Running"}, LossCause.KILLED),
+    ],
+)
+@pytest.mark.parametrize("marked_first", [False, True])
+async def test_whoever_tidies_a_pod_away_that_an_agent_made_end_took_nothing(
+    run: Run, told: Told, ended: dict[str, Any], cause: LossCause | None, marked_first: bool
+) -> None:
+    await told(**ended)
+    if marked_first:  # for deletion
+        pod = {"metadata": {"name": "pod", "deletionTimestamp": "now"}, "status": ended}
+        told.script.script = [(200, {"metadata": {"resourceVersion": "2"}, "items": [pod]}, {})]
+        await told.settled()
+    told.script.script = [(200, {"metadata": {"resourceVersion": "3"}, "items": []}, {})]
+    await told.settled()
+    for end in (StreamEnd.PROGRAM, StreamEnd.CUT):
+        loss = await loss_of(run, "pod", WORK, end)
+        assert (loss.cause if loss is not None else None) is cause
 
 
 @pytest.mark.parametrize(("status", "silent"), [(200, False), (403, False), (503, True), (0, True)])
