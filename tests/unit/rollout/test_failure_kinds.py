@@ -83,7 +83,7 @@ def test_a_kind_that_masks_is_named_by_a_class_that_the_code_raises() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["GradingKilledErr0r", "gradingkillederror", "builtins.OSError", "", "Mapping", "errors"]
+    "name", ["SandboxKilledErr0r", "sandboxkillederror", "builtins.OSError", "", "Mapping", "errors"]
 )
 def test_a_kind_that_nobody_knows_masks_nothing(name: str) -> None:
     assert not failure(name).is_a(BaseException)
