@@ -37,6 +37,7 @@ def _left_out(record: TrialRecord) -> Iterator[str]:
         yield from _listed("rolled back", record.outcome.verdict.rolled_back)
     if record.patch is not None:
         yield from _listed("not carried over", record.patch.dropped)
+        yield from (f"  and {count} more: {plain_line(reason)}" for reason, count in record.patch.more_dropped.items())
 
 
 def _listed(title: str, reasons: Mapping[str, str]) -> Iterator[str]:

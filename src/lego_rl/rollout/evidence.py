@@ -13,7 +13,6 @@ from lego_rl.rollout.attribution import Conduct, HostEvidence, HostFailure, Last
 from lego_rl.rollout.faults import Ended, Row
 from lego_rl.rollout.harbor_trial import Failure, Grades
 from lego_rl.rollout.shortage import Shortage
-from lego_rl.sandbox.diff import TOO_LARGE
 from lego_rl.sandbox.grading import GradingStartError
 from lego_rl.sandbox.limits import LimitHits
 from lego_rl.sandbox.loss import LossCause, RuntimeLostError, SandboxKilledError
@@ -64,7 +63,7 @@ def conduct_of(live: LiveTrial, grades: Grades, failure: Failure | None) -> Cond
         last_answer=_last_answer(live.trajectory),
         hits=grades.limit_hits or LimitHits(),
         snapshot=patch is not None,
-        too_large=patch is not None and any(reason in TOO_LARGE for reason in patch.dropped.values()),
+        too_large=patch is not None and patch.too_large,
         reward=verdict.reward if verdict is not None else None,
         grading=_grading_end(verdict, failure),
         unforeseen=_unforeseen(live, _before_the_verdict(grades, failure)),

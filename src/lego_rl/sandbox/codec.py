@@ -29,7 +29,8 @@ def patch_to_json(patch: Patch) -> str:
         }
         for change in patch.changes
     ]
-    return json.dumps({"changes": changes, "dropped": patch.dropped}, indent=1)
+    said = {"dropped": patch.dropped, "more_dropped": patch.more_dropped, "too_large": patch.too_large}
+    return json.dumps({"changes": changes, **said}, indent=1)
 
 
 def patch_from_json(text: str) -> Patch:
@@ -42,9 +43,11 @@ def patch_from_json(text: str) -> Patch:
         raw = json.loads(text)
         changes = tuple(_change(entry) for entry in raw["changes"])
         dropped = {str(path): str(reason) for path, reason in raw["dropped"].items()}
+        more = {str(reason): int(count) for reason, count in raw["more_dropped"].items()}
+        too_large = bool(raw["too_large"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(f"not a patch: {error!r}", "restore the trial's patch.json, or run the trial again") from error
-    return Patch(changes, dropped)
+    return Patch(changes, dropped, more, too_large)
 
 
 def verdict_to_json(verdict: Verdict) -> str:

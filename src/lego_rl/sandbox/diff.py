@@ -1,13 +1,14 @@
 """The agent's change, computed on the host from two file trees.
 
 Invariant: no program runs on the agent's files (git least of all: its configuration, index and ignore rules are the
-agent's), no link is followed, and a path that differs is in the patch or among `Patch.dropped` with a reason. Where a
-patch may take no more, what the task's own files became comes first and then the smallest new files: what an agent has
-generated cannot crowd out what it has mended.
+agent's), no link is followed, and a path that differs is in the patch or has a reason why it is not: in `Patch.dropped`
+or, where that is full, counted in `Patch.more_dropped`. Where there is room for no more, what the task's files became
+comes first and then the smallest new files: what an agent has generated cannot crowd out what it has mended.
 """
 
 import os
 import stat
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -64,8 +65,7 @@ class OverlaySnapshot:
         comparison = Comparison(git_dirs=self.git_dirs)
         comparison.folder(self.upper, pristine, "")
         comparison.take_new()
-        changes = tuple(comparison.changes[path] for path in sorted(comparison.changes))
-        return Patch(changes, dict(sorted(comparison.dropped.items())))
+        return comparison.patch()
 
 
 @dataclass
@@ -78,6 +78,8 @@ class Comparison:
 
     changes: dict[str, Change] = field(default_factory=dict)
     dropped: dict[str, str] = field(default_factory=dict)
+    more_dropped: Counter[str] = field(default_factory=Counter)
+    too_large: bool = False
     git_dirs: frozenset[str] = frozenset()
     bytes_left: int = MAX_PATCH_BYTES
     new: list[tuple[int, str, Path]] = field(default_factory=list)
@@ -85,6 +87,12 @@ class Comparison:
     deadline: Deadline = field(
         default_factory=lambda: Deadline(DIFF_SECONDS, "the diff of a work tree", "lower storage_mb of the task")
     )
+
+    def patch(self) -> Patch:
+        """What was collected."""
+        changes = tuple(self.changes[path] for path in sorted(self.changes))
+        dropped, more = dict(sorted(self.dropped.items())), dict(sorted(self.more_dropped.items()))
+        return Patch(changes, dropped, more, self.too_large)
 
     def folder(self, upper: Path, lower: Path | None, relative: str, *, hidden: bool = False) -> None:
         """Compare a folder of the upper layer with the folder that it lies over, ``None`` where it is new."""
@@ -216,10 +224,11 @@ class Comparison:
 
     def drop(self, path: str, reason: str) -> None:
         """Record that a path is not carried over, as long as the record stays of a bearable size."""
-        if len(self.dropped) < MAX_DROPPED:
+        self.too_large = self.too_large or reason in TOO_LARGE
+        if path in self.dropped or len(self.dropped) < MAX_DROPPED:
             self.dropped[path] = reason
         else:
-            self.dropped["..."] = f"more than {MAX_DROPPED} paths dropped"
+            self.more_dropped[reason] += 1
 
 
 def join(folder: str, name: str) -> str:

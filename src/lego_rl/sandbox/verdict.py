@@ -39,10 +39,14 @@ class Patch:
     Attributes:
         changes: Sorted by path.
         dropped: Paths that differ and are not carried over: path → reason (git directory, byte code, metadata…).
+        more_dropped: Reason → how many more paths are not carried over than `dropped` has room to name.
+        too_large: Whether a path is not carried over that another size of the change would not have cost.
     """
 
     changes: tuple[Change, ...] = ()
     dropped: dict[str, str] = field(default_factory=dict)
+    more_dropped: dict[str, int] = field(default_factory=dict)
+    too_large: bool = False
 
 
 @dataclass(frozen=True)

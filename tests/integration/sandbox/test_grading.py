@@ -274,7 +274,7 @@ async def test_a_tree_that_breaks_tools_is_still_graded(work: Work, state: State
     names = "touch $'new\\nline' $'\\xff\\xfe' -- '-rf' ' '; ln -s loop loop; chmod 0 calc"
     patch, verdict = await work(f"{FIX}; {many}; {names}; {deep}")
     assert verdict.reward == 1
-    assert len(patch.dropped) <= 1001
+    assert len(patch.dropped) <= 1000
     assert {"new\nline", os.fsdecode(b"\xff\xfe"), "-rf", " ", "loop"} <= {change.path for change in patch.changes}
     assert not list(state.runs.iterdir())
 

@@ -261,7 +261,7 @@ def _links_followed(patch: pytest.MonkeyPatch, _: Path) -> None:
         )
 
     _after_diff(
-        patch, lambda snapshot, made: Patch(tuple(follow(snapshot, each) for each in made.changes), made.dropped)
+        patch, lambda snapshot, made: replace(made, changes=tuple(follow(snapshot, each) for each in made.changes))
     )
 
 

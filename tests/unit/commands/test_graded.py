@@ -34,6 +34,11 @@ def test_every_reason_is_shown() -> None:
     ]
 
 
+def test_what_has_no_name_any_more_is_counted() -> None:
+    shown = lines(None, Patch((), {"x.pyc": "byte code"}, {"byte code": 7}))
+    assert shown == ["not carried over: 1", "  x.pyc: byte code", "  and 7 more: byte code"]
+
+
 def test_a_path_is_one_line_and_many_are_cut() -> None:
     dropped = {f"{number:03}\nreward 1\x1b[2J": "byte code" for number in range(MOST + 5)}
     shown = lines(None, Patch((), dropped))

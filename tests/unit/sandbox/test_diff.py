@@ -237,12 +237,26 @@ def test_a_large_file_in_place_of_a_folder_does_not_leave_what_was_in_it(
 ) -> None:
     upper, pristine = layers
     monkeypatch.setattr(diff_module, "MAX_FILE_BYTES", 1 << 20)
-    monkeypatch.setattr(diff_module, "FILE_TOO_LARGE", "larger than 1 MiB")
     write(pristine, {"package/a.py": b"a"})
     write(upper, {"package": b"x" * ((1 << 20) + 1)})
     assert OverlaySnapshot(upper).diff(pristine) == Patch(
-        (Change("package/a.py", "deleted"),), {"package": diff_module.FILE_TOO_LARGE}
+        (Change("package/a.py", "deleted"),), {"package": diff_module.FILE_TOO_LARGE}, too_large=True
     )
+
+
+def test_no_number_of_dropped_paths_hides_why_one_was_dropped(
+    layers: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upper, pristine = layers
+    monkeypatch.setattr(diff_module, "MAX_DROPPED", 3)
+    monkeypatch.setattr(diff_module, "MAX_FILE_BYTES", 1 << 20)
+    write(upper, {f"a/{number}.pyc": b"" for number in range(8)})
+    write(upper, {f"z/{number}": b"x" * ((1 << 20) + 1) for number in range(2)})
+    patch = OverlaySnapshot(upper).diff(pristine)
+    assert patch.dropped == {f"a/{number}.pyc": "byte code" for number in range(3)}
+    assert patch.more_dropped == {"byte code": 5, diff_module.FILE_TOO_LARGE: 2}
+    assert patch.too_large
+    assert not OverlaySnapshot(upper / "a").diff(pristine).too_large
 
 
 def bytes_read() -> int:

@@ -28,7 +28,15 @@ changes = st.builds(
 statuses = st.sampled_from(["passed", "failed", "error", "skipped", "missing"])
 
 
-@given(st.builds(Patch, changes=st.lists(changes).map(tuple), dropped=st.dictionaries(paths, st.text())))
+@given(
+    st.builds(
+        Patch,
+        changes=st.lists(changes).map(tuple),
+        dropped=st.dictionaries(paths, st.text()),
+        more_dropped=st.dictionaries(st.text(), st.integers(min_value=1)),
+        too_large=st.booleans(),
+    )
+)
 def test_patch_round_trip(patch: Patch) -> None:
     assert patch_from_json(patch_to_json(patch)) == patch
 
@@ -52,9 +60,8 @@ def test_verdict_round_trip(verdict: Verdict) -> None:
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x", "a//b", "", ".", "a/"])
 def test_a_path_that_leads_out_is_refused(path: str) -> None:
-    text = json.dumps(
-        {"changes": [{"path": path, "kind": "deleted", "content": "", "executable": False}], "dropped": {}}
-    )
+    change = {"path": path, "kind": "deleted", "content": "", "executable": False}
+    text = json.dumps({"changes": [change], "dropped": {}, "more_dropped": {}, "too_large": False})
     with pytest.raises(RunError, match="not a patch"):
         patch_from_json(text)
 

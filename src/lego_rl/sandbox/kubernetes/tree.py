@@ -73,8 +73,7 @@ class TreeSnapshot:
         """See `Snapshot.diff`."""
         comparison = _TreeComparison(self, digests(pristine), _children(self.entries))
         comparison.below("", pristine)
-        changes = tuple(comparison.changes[path] for path in sorted(comparison.changes))
-        return Patch(changes, dict(sorted(comparison.dropped.items())))
+        return comparison.patch()
 
 
 class _TreeComparison(Comparison):
