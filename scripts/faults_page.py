@@ -106,11 +106,13 @@ HELP: Mapping[str, Help] = {
     ),
     "unrecordable": Help("a tool call with arguments nested 5,000 deep", "`logs/error.txt`; report it"),
     "task_unusable": Help(
-        "a test file that `tests/spec.json` names is not there, or the repository shows a hidden test",
+        "a test file that `tests/spec.json` names is not there",
         "`detail` says what to mend in the task",
     ),
     "sandbox_start": Help("no user namespaces, no bubblewrap, no daemon", "`lego-rl check sandbox`"),
-    "seal_failed": Help("a route out, a hidden test on the disk, a capability too many", "`detail` names the hole"),
+    "seal_failed": Help(
+        "a route out, a hidden test or the solution on the disk, a capability too many", "`detail` names the hole"
+    ),
     "setup_failed": Help(
         "the harness's bundle is damaged, or its port is taken", "`detail`; `lego-rl harness verify NAME`"
     ),

@@ -8,9 +8,10 @@ from lego_rl.gateway.budget import Budget
 from lego_rl.harness.base import Endpoint, Harness, Launch
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.sandbox import Completed, Sandbox
+from lego_rl.sandbox.seal_request import GATEWAY_PORT
 from lego_rl.sandbox.user import HOME
 
-PORT = 8100
+PORT = GATEWAY_PORT
 """Where the gateway listens inside every sandbox; each has a network namespace of its own."""
 
 GRACE_SECONDS = 2.0

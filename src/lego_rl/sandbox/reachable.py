@@ -4,8 +4,10 @@ Invariant: it is an address that is looked at, never a name, and every address t
 """
 
 import ipaddress
+import re
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 METADATA_ADDRESSES = (
     ("169.254.169.254", 80),
@@ -24,6 +26,22 @@ Scaleway on IPv6; Alibaba, Azure, Oracle."""
 _METADATA = frozenset(ipaddress.ip_address(host) for host, _ in METADATA_ADDRESSES)
 
 type _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def own_addresses() -> tuple[str, ...]:
+    """Addresses of this machine's interfaces, those of its loopback and of a single link left out; sorted.
+
+    They are those of ``/proc/net/fib_trie`` and ``/proc/net/if_inet6`` (proc(5)); what the kernel does not list, as
+    without a protocol, is not there.
+    """
+    found = {*re.findall(r"\|-- (\S+)\n\s+/32 host LOCAL", _read("/proc/net/fib_trie"))}
+    found |= {str(ipaddress.IPv6Address(int(line.split()[0], 16))) for line in _read("/proc/net/if_inet6").splitlines()}
+    addresses = map(ipaddress.ip_address, sorted(found))
+    return tuple(str(ip) for ip in addresses if not (ip.is_loopback or ip.is_link_local))
+
+
+def _read(path: str) -> str:
+    return Path(path).read_text(encoding="ascii") if Path(path).exists() else ""
 
 
 def may_be_reached(address: str) -> bool:

@@ -5,15 +5,29 @@ Invariant: a hole is a `SealError`, an infrastructure fault; there is no weaker 
 
 import asyncio
 import os
-from functools import lru_cache
+from collections.abc import Mapping
 from pathlib import Path
 
-from lego_rl.errors import SandboxError, TaskError
+from lego_rl.errors import SandboxError
+from lego_rl.sandbox.hole import Hole, HoleKind
 from lego_rl.sandbox.sandbox import Sandbox
 from lego_rl.sandbox.seal_request import SealRequest
-from lego_rl.tasks.task import Task, TestScript, TestSpec
+from lego_rl.tasks.hidden_content import HiddenFile, hidden_files
+from lego_rl.tasks.task import Task, TestSpec
 
 ALWAYS_HIDDEN = ("/tests", "/solution")
+BUG = "report this as a bug"
+WAYS_OUT: Mapping[HoleKind, str] = {
+    HoleKind.HIDDEN: "remove the path from environment/ of the task, or from its image",
+    HoleKind.SHOWN: "remove the file from environment/ of the task or from its image, or name the task's own file in"
+    " visible of [metadata] where agents may see it",
+    HoleKind.GIT: BUG,
+    HoleKind.STRAY: "remove it from the image, or have the repository below the work directory",
+    HoleKind.SOCKET: BUG,
+    HoleKind.KEY: "remove the variable (ENV) or the file from the image",
+    HoleKind.KERNEL: BUG,
+}
+"""What to do about a hole, by its kind; about one in the network the environment knows."""
 
 
 class SealError(SandboxError):
@@ -29,44 +43,28 @@ async def verify_seal(box: Sandbox, task: Task | None) -> None:
         task: The task whose tests must be hidden; ``None`` for one without Lego-RL's specification.
 
     Raises:
-        SealError: The sandbox has a hole.
+        SealError: The sandbox has a hole; what it says to do fits the kinds of the holes.
         SandboxError: It did not answer.
-        TaskError: The task's own repository gives a hidden test away.
     """
-    hidden = await asyncio.to_thread(hidden_tests, task, box.image.pristine) if task is not None else ()
-    paths = (*ALWAYS_HIDDEN, *(f"{box.image.workdir}/{path}" for path in hidden))
-    holes = await box.holes(SealRequest(paths, box.image.history))
+    paths, files = await asyncio.to_thread(_hidden, task, box.image.pristine)
+    hidden = (*ALWAYS_HIDDEN, *(f"{box.image.workdir}/{path}" for path in paths))
+    holes = await box.holes(SealRequest(hidden, box.image.history, files))
     if holes:
-        raise SealError(f"the sandbox is not sealed: {'; '.join(hole.said for hole in holes)}", "report this as a bug")
+        said = "; ".join(hole.said for hole in holes)
+        raise SealError(f"the sandbox is not sealed: {said}", _way_out(holes, box.surroundings.network_advice))
+
+
+def _way_out(holes: list[Hole], network: str) -> str:
+    return "; ".join(dict.fromkeys(WAYS_OUT.get(hole.kind, network) for hole in holes))
+
+
+def _hidden(task: Task | None, pristine: Path) -> tuple[tuple[str, ...], tuple[HiddenFile, ...]]:
+    if task is None:
+        return (), ()
+    return hidden_tests(task, pristine), hidden_files(task, pristine)
 
 
 def hidden_tests(task: Task, pristine: Path) -> tuple[str, ...]:
-    """Test files of the task that must not be in the work tree: those that the pristine tree does not have.
-
-    Raises:
-        TaskError: A file that holds a FAIL_TO_PASS test is in the repository under this or another name.
-    """
-    match task.tests:
-        case TestSpec(test_files=files, fail_to_pass=tests):
-            deciding = frozenset(test.partition("::")[0] for test in tests)
-            return _hidden_tests(task.path, Path("tests", "files"), files, deciding, pristine)
-        case TestScript():
-            folder = task.path / "tests"
-            scripts = frozenset(path.relative_to(folder).as_posix() for path in folder.rglob("test*") if path.is_file())
-            return _hidden_tests(task.path, Path("tests"), (), scripts, pristine)
-
-
-@lru_cache(maxsize=4096)
-def _hidden_tests(
-    task: Path, place: Path, test_files: tuple[str, ...], deciding: frozenset[str], pristine: Path
-) -> tuple[str, ...]:
-    secret = {path.read_bytes(): name for name in deciding if (path := task / place / name).is_file()}
-    sizes = {len(content) for content in secret}
-    for folder, _, names in os.walk(pristine):
-        for path in (Path(folder, name) for name in names):
-            if path.is_file() and path.stat().st_size in sizes and (name := secret.get(path.read_bytes())) is not None:
-                raise TaskError(
-                    f"task {task.name} shows its hidden test {name} as {path.relative_to(pristine)}",
-                    "remove the file from environment/",
-                )
-    return tuple(name for name in test_files if not os.path.lexists(pristine / name))
+    """Test files of the task that must not be in the work tree: those that the pristine tree does not have."""
+    names = task.tests.test_files if isinstance(task.tests, TestSpec) else ()
+    return tuple(name for name in names if not os.path.lexists(pristine / name))

@@ -64,6 +64,7 @@ class Task:
         network: What its tests may reach; an agent never has a network.
         test_env: Environment variables of the tests.
         editable: Files and folders of the work tree that are the agent's to change though grading would keep them.
+        visible: Files of the task directory that agents may see though they are tests or part of the solution.
         docker_image: The image that it names instead of bringing a Dockerfile.
     """
 
@@ -82,6 +83,7 @@ class Task:
     test_env: Mapping[str, str] = field(default_factory=dict, hash=False)
     editable: tuple[str, ...] = ()
     docker_image: str | None = None
+    visible: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, path: Path) -> "Task":
@@ -113,6 +115,7 @@ class Task:
             test_env=config.verifier.env,
             editable=config.metadata.editable,
             docker_image=config.environment.docker_image,
+            visible=config.metadata.visible,
         )
 
 
@@ -144,6 +147,7 @@ class _Metadata(BaseModel):
     family: str = ""
     grader: str = ""
     editable: tuple[Annotated[str, AfterValidator(_plain)], ...] = ()
+    visible: tuple[Annotated[str, AfterValidator(_plain)], ...] = ()
     repo: str = ""
     split: str = "default"
     base_commit: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")

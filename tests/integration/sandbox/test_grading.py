@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sandbox_tools import FIXED, HIDDEN, processes_named, shell, write_files
+from sandbox_tools import FIXED, processes_named, shell, write_files
 
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox import watchdog
@@ -24,7 +24,6 @@ from lego_rl.sandbox.loss import SandboxKilledError
 from lego_rl.sandbox.provider import TaskImage
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.sandbox import Phase
-from lego_rl.sandbox.seal import hidden_tests
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import RunFolder, State
 from lego_rl.sandbox.verdict import Change, Patch, Verdict
@@ -319,12 +318,3 @@ async def test_an_incomplete_task_names_what_is_missing(task: Task, image: TaskI
         await grade(replace(task, tests=spec), Patch(), image)
     with pytest.raises(TaskError, match="no report parser 'x'"):
         await grade(replace(task, tests=replace(task.tests, parser="x")), Patch(), image)
-
-
-def test_a_repository_that_shows_its_hidden_test_is_refused(task: Task, tmp_path: Path) -> None:
-    clean, careless = tmp_path / "clean", tmp_path / "careless"
-    clean.mkdir()
-    assert hidden_tests(task, clean) == ("tests/test_hidden.py", "tests/test_visible.py")
-    write_files(careless, {"docs/example.txt": HIDDEN["tests/test_hidden.py"]})
-    with pytest.raises(TaskError, match=r"shows its hidden test tests/test_hidden\.py as docs/example\.txt"):
-        hidden_tests(task, careless)

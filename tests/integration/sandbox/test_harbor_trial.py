@@ -199,5 +199,5 @@ async def test_a_task_that_shows_its_hidden_test_never_starts(
     shutil.copytree(task_dir, shown)
     shutil.copy(shown / "tests" / "files" / "tests" / "test_hidden.py", shown / "environment" / "repo" / "notes.txt")
     result = await run_trial(shown, settings, tmp_path, "true")
-    assert result.exception_info.exception_type == "TaskError"
+    assert result.exception_info.exception_type == "SealError"
     assert not list(state.runs.iterdir())

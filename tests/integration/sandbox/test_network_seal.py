@@ -14,9 +14,10 @@ from lego_rl.sandbox.docker.box import DockerSandbox
 from lego_rl.sandbox.docker.image import DockerImage
 from lego_rl.sandbox.hole import Hole, HoleKind
 from lego_rl.sandbox.look import network
+from lego_rl.sandbox.reachable import own_addresses
 from lego_rl.sandbox.sandbox import Phase, Sandbox
 from lego_rl.sandbox.seal import verify_seal
-from lego_rl.sandbox.seal_request import SealRequest
+from lego_rl.sandbox.seal_request import GATEWAY_PORT, SealRequest
 from lego_rl.tasks.network import PublicNetwork
 
 ALLOW_EVERYTHING = b"\x06\x00\x00\x00\x00\x00\xff\x7f"
@@ -52,6 +53,26 @@ async def test_the_network_of_the_host_is_found(
     assert all(f"interface {name} exists" in caught.value.problem for name in names)
 
 
+async def test_another_sandbox_and_its_session_are_found_in_a_shared_network(
+    bubblewrapped: BubblewrapImage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tuple(part for part in layout.NAMESPACES if part != "--unshare-net")
+    monkeypatch.setattr(layout, "NAMESPACES", kept)
+    other = await bubblewrapped.start(Phase.AGENT)
+    try:
+        with await other.listen(GATEWAY_PORT):
+            box = await bubblewrapped.start(Phase.AGENT)
+            try:
+                reached = [hole.said for hole in await box.holes(SealRequest()) if hole.kind is HoleKind.REACHED]
+            finally:
+                await box.close()
+    finally:
+        await other.close()
+    assert f"127.0.0.1 port {GATEWAY_PORT} answers" in reached
+    for address in own_addresses():
+        assert f"{address} port 1 answers (Connection refused)" in reached
+
+
 async def test_sockets_that_pass_a_namespace_are_found(
     bubblewrapped: BubblewrapImage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +98,8 @@ async def test_the_network_of_a_daemon_is_found(contained: DockerImage) -> None:
     finally:
         await box.close()
     assert "route" in caught.value.problem
+    answering = [address for address in own_addresses() if f"{address} port 1 answers" in caught.value.problem]
+    assert answering, "the machine itself is behind the bridge"
 
 
 @pytest.mark.docker

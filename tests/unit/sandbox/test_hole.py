@@ -8,7 +8,7 @@ from lego_rl.sandbox.look import files, kernel, network
 
 
 def test_the_programs_that_look_say_every_kind_and_no_other() -> None:
-    said = {files.HIDDEN, files.GIT, kernel.KERNEL}
+    said = {files.HIDDEN, files.GIT, files.STRAY, files.SHOWN, kernel.KERNEL}
     said |= {network.REACHED, network.NAME, network.INTERFACE, network.SOCKET, network.KEY}
     assert said == set(HoleKind)
 

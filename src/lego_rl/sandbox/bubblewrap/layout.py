@@ -19,7 +19,7 @@ from lego_rl.sandbox.network import write_hosts
 from lego_rl.sandbox.programs import compiled
 from lego_rl.sandbox.report import REPORT_FOLDER
 from lego_rl.sandbox.sandbox import Phase
-from lego_rl.sandbox.seal_request import KERNEL_FOLDERS, Surroundings
+from lego_rl.sandbox.seal_request import KERNEL_FOLDERS, Surroundings, local_neighbours
 from lego_rl.sandbox.state import RunFolder, State
 from lego_rl.sandbox.system import HOST_FOLDERS, generated_etc
 from lego_rl.sandbox.toolchain import Toolchain
@@ -55,7 +55,7 @@ class Layout:
     @property
     def surroundings(self) -> Surroundings:
         """What the check of the seal takes as given."""
-        return Surroundings(host_folders=(*KERNEL_FOLDERS, *self.host_folders))
+        return Surroundings(host_folders=(*KERNEL_FOLDERS, *self.host_folders), addresses=local_neighbours())
 
     def stage(self, source: Path) -> str:
         """Have `source` staged; its path there.

@@ -22,7 +22,7 @@ from lego_rl.sandbox.network import write_hosts
 from lego_rl.sandbox.programs import compiled
 from lego_rl.sandbox.report import REPORT_FOLDER
 from lego_rl.sandbox.sandbox import Phase
-from lego_rl.sandbox.seal_request import KERNEL_FOLDERS, Surroundings
+from lego_rl.sandbox.seal_request import KERNEL_FOLDERS, Surroundings, local_neighbours
 from lego_rl.sandbox.state import RunFolder
 from lego_rl.sandbox.system import HIDDEN_IN_PROC, HOST_FOLDERS, READ_ONLY_IN_PROC, SCRATCH
 from lego_rl.tasks.network import NamedHosts, Network, PublicNetwork
@@ -120,7 +120,8 @@ def _names(origin: Origin, run: RunFolder, network: Network) -> list[Mount]:
 def surroundings(origin: Origin, mounts: Iterable[Mount]) -> Surroundings:
     """What the check of the seal takes as given."""
     targets = [mount.target for mount in _host_mounts(origin, mounts)]
-    return Surroundings(host_folders=(*KERNEL_FOLDERS, *(HOST_FOLDERS if origin.root.is_host else ()), *targets))
+    folders = (*KERNEL_FOLDERS, *(HOST_FOLDERS if origin.root.is_host else ()), *targets)
+    return Surroundings(host_folders=folders, addresses=local_neighbours())
 
 
 def _host_mounts(origin: Origin, mounts: Iterable[Mount]) -> list[Mount]:

@@ -45,6 +45,12 @@ INTERFACES = (
 )  # fmt: skip
 """What a pod may have: its own, and what the kernel makes in every network namespace for tunnels, which are down."""
 
+NETWORK_ADVICE = (
+    "give the cluster a network plug-in that enforces NetworkPolicy for what enters and leaves a pod, as Calico, Cilium"
+    " and kube-router do: what answered was let through"
+)
+"""About a hole in a pod's network: its policy was there, and something reached more than it allows."""
+
 
 class PodSandbox(ControlledSandbox):
     """A started sandbox; made by `start`, ended by `close`."""
@@ -60,7 +66,7 @@ class PodSandbox(ControlledSandbox):
         mounts: Sequence[Mount],
     ) -> None:
         shown = (*KERNEL_FOLDERS, manifests.TOP, *(mount.target for mount in mounts))
-        super().__init__(image, limits, stream.channel, Surroundings(shown, INTERFACES))
+        super().__init__(image, limits, stream.channel, Surroundings(shown, INTERFACES, NETWORK_ADVICE))
         self.image = image
         self.name = name
         self._run = run

@@ -6,7 +6,8 @@ or choose what is in them. What files hold is told by their names here, and by t
 them; the host opened every file of the work tree when it made the image.
 
 Fields: ``hidden:PATH`` that must not exist, ``skip:PATH``, ``fixture:PATH`` that the base commit has as files,
-``repository:GIT_DIR`` followed by its ``objects:COUNT DIGEST`` and one ``file:SIZE SHA256 NAME`` for each of its files.
+``content:SIZE SHA256 NAME`` of a file that must be nowhere, ``repository:GIT_DIR`` followed by its
+``objects:COUNT DIGEST`` and one ``file:SIZE SHA256 NAME`` for each of its files.
 """
 
 # pathlib would be most of the run time.
@@ -21,7 +22,9 @@ try:
 except ImportError:
     from hashlib import sha256
 
-HIDDEN, GIT = "hidden", "git"
+HIDDEN, GIT, STRAY, SHOWN = "hidden", "git", "stray", "shown"
+MAX_READ_BYTES = 1 << 30
+"""Of files that are read because they are as large as one that must be nowhere."""
 MAX_NAMED = 10
 """Most holes that are named; more of them say nothing new."""
 SUFFIXES = (".pack", ".idx", ".bundle")
@@ -54,6 +57,7 @@ def holes(fields: "list[str]") -> "list[tuple[str, str]]":
     """Kinds and sentences: hidden paths, repositories that are not as expected, and git objects outside of them."""
     found: list[tuple[str, str]] = []
     skip, fixtures = set(), set()
+    content = Content()
     repositories: dict[str, Repository] = {}
     for field in fields:
         kind, _, value = field.partition(":")
@@ -63,6 +67,9 @@ def holes(fields: "list[str]") -> "list[tuple[str, str]]":
             skip.add(value)
         elif kind == "fixture":
             fixtures.add(value)
+        elif kind == "content":
+            size, digest, name = value.split(" ", 2)
+            content.expect(int(size), digest, name)
         elif kind == "repository":
             current = repositories[value] = Repository(value)
         elif kind == "objects":
@@ -71,19 +78,59 @@ def holes(fields: "list[str]") -> "list[tuple[str, str]]":
             size, digest, name = value.split(" ", 2)
             current.files[name] = (int(size), digest)
     seen = set()
-    for path in suspects("/", skip):
+    for path in suspects("/", skip, content):
         if path in repositories:
             seen.add(path)
             found += [(GIT, said) for said in differences(repositories[path])]
         elif path not in fixtures:
-            found.append((GIT, f"{path} holds git objects that it must not"))
+            found.append((STRAY, f"{path} holds git objects that it must not"))
         if len(found) > MAX_NAMED:
-            return [*found[:MAX_NAMED], (GIT, "and more")]
-    return found + [(GIT, f"{path} is missing") for path in sorted(set(repositories) - seen)]
+            return [*found[:MAX_NAMED], (STRAY, "and more")]
+    return (
+        found
+        + [(SHOWN, said) for said in content.found[:MAX_NAMED]]
+        + [(GIT, f"{path} is missing") for path in sorted(set(repositories) - seen)]
+    )
 
 
-def suspects(root: str, skip: "set[str]") -> "Iterator[str]":
-    """Git directories, and files that hold git objects; what is in a git directory is not told."""
+class Content:
+    """What files must not hold, and those that do."""
+
+    def __init__(self) -> None:
+        self.expected: dict[int, dict[str, str]] = {}
+        self.found: list[str] = []
+        self.left = MAX_READ_BYTES
+
+    def expect(self, size: int, digest: str, name: str) -> None:
+        """Add what must be nowhere."""
+        self.expected.setdefault(size, {})[digest] = name
+
+    def look(self, entry: "os.DirEntry[str]") -> None:
+        """See whether a file holds it; only one of the same size is read."""
+        if not self.expected or not entry.is_file(follow_symlinks=False):
+            return
+        size = entry.stat(follow_symlinks=False).st_size
+        if size not in self.expected:
+            return
+        self.left -= size
+        if self.left < 0:
+            self.expected.clear()
+            self.found.append(f"more than {MAX_READ_BYTES >> 20} MiB of files are as large as one that is hidden")
+            return
+        try:
+            with open(entry.path, "rb") as stream:
+                name = self.expected[size].get(sha256(stream.read()).hexdigest())
+        except OSError:  # The agent, the same user, cannot read it either.
+            return
+        if name is not None:
+            self.found.append(f"{entry.path} is {name} of the task")
+
+
+def suspects(root: str, skip: "set[str]", content: Content) -> "Iterator[str]":
+    """Git directories, and files that hold git objects; what is in a git directory is not told.
+
+    Every other file on the way is held against `content`.
+    """
     folders = [root]
     while folders:
         folder = folders.pop()
@@ -103,8 +150,10 @@ def suspects(root: str, skip: "set[str]") -> "Iterator[str]":
             elif entry.is_dir(follow_symlinks=False):
                 if path not in skip:
                     folders.append(path)
-            elif (name.endswith(SUFFIXES) or (in_fanout and len(name) >= 38)) and holds_objects(path):
-                yield path
+            else:
+                content.look(entry)
+                if (name.endswith(SUFFIXES) or (in_fanout and len(name) >= 38)) and holds_objects(path):
+                    yield path
 
 
 def holds_objects(path: str) -> bool:
