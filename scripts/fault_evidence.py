@@ -57,13 +57,18 @@ EVIDENCE: Mapping[str, Evidence] = {
         "inside, the first process takes no signal, no tracer and no limit, and bubblewrap cannot be named",
     ),
     "runtime_lost": Evidence(
-        "it has ended, the kernel has killed nothing for memory, and its daemon does not answer for a minute; or its"
-        " node is lost, or the API server leaves attempt after attempt without an answer: while the"
-        " agent works, or while its pod is killed or read",
+        "it has ended, the kernel has killed nothing for memory, and its daemon does not answer, at once where nobody"
+        " listens or else for a minute, and not for this process's own want of handles or rights; or its node is lost,"
+        " or the API server leaves attempt after attempt without an answer: while the agent works, or while its pod is"
+        " killed or read",
         "load makes a daemon slow but ends no sandbox, and inside there is no other way to end the first process",
     ),
     "grading_start": Evidence(
-        "there is no sandbox to grade in, and none at two further tries", "the change was not in it yet"
+        "there is no sandbox to grade in, and none at two further tries; and it was neither time nor room on the disk,"
+        " in memory or in the kernel's tables that it lacked, nor did the kernel kill anything for memory meanwhile. A"
+        " start that was late counts where hardly anything on this machine had to wait, and on a cluster",
+        "the change was not in it yet, and agents of other trials take nothing but time and room; a pod has its own"
+        " share of a node's processors",
     ),
     "host_disk_full": Evidence(
         "when the sandbox is gone the disk is full, and would be if all other sandboxes were gone too",
@@ -88,7 +93,12 @@ _TWINS = (
         "`wall_clock_budget` and others: it, or other sessions, asked for much",
         "`engine_failed`, `engine_silent`",
     ),
-    ("no verdict", "`verifier_timeout`, `verifier_crashed`, `no_verdict`: the tested code", "`grading_start`"),
+    (
+        "no verdict",
+        "`verifier_timeout`, `verifier_crashed`, `no_verdict`: the tested code; or trials together leave the tests no"
+        " time or no room to start",
+        "`grading_start`",
+    ),
     ("the work cannot be read", "`no_snapshot`: its files", "`sandbox_killed`, `runtime_lost`: with Kubernetes"),
     ("the patch cannot be kept", "`patch_too_large`", "`host_disk_full`"),
 )
@@ -120,7 +130,8 @@ _ALIKE = """
 That other trials ended so at the same moment is no evidence: the same policy plays all of them, and their clocks agree.
 Nor is what they take from each other. The host has run out of something where next to nothing is left of it and, with
 all that is held by sandboxes of the same `sandbox.state`, there would be less than one trial may use. So that honest
-trials do not pay for it, a run begins only [where there is room](sandbox.md#limits) for all trials at once.
+trials do not pay for it, a run begins only [where there is room](sandbox.md#limits) for all trials at once, and a
+grading sandbox that lacks time or room is tried again for 5 min before its trial is `verifier_crashed`, a 0.
 Programs that guard the memory of the machine (systemd-oomd, earlyoom) kill as an administrator does: keep the sandboxes
 out of their reach, or a trial that provokes them is masked.
 

@@ -80,7 +80,7 @@ def host_evidence(live: LiveTrial, grades: Grades, failure: Failure | None, insp
         inspection: What the host was asked afterwards.
     """
     found = _host_failure(live, grades, failure, inspection)
-    return HostEvidence(_reached(live), *(found or (None, "")))
+    return HostEvidence(reached(live), *(found or (None, "")))
 
 
 def detail_of(row: Row, host: HostEvidence, live: LiveTrial, grades: Grades, failure: Failure | None) -> str:
@@ -97,8 +97,12 @@ def detail_of(row: Row, host: HostEvidence, live: LiveTrial, grades: Grades, fai
     if failure is not None:
         parts.append(f"{failure.kind}: {failure.message}")
     parts += _limits_hit(grades)
-    line = " ".join(": ".join(parts).split())
-    return line.encode("utf-8", errors="backslashreplace").decode()[:DETAIL_CHARS]
+    return one_line(": ".join(parts))
+
+
+def one_line(text: str) -> str:
+    """A text as `Outcome.detail` holds it: on one line, of characters that can be written down, and not too long."""
+    return " ".join(text.split()).encode("utf-8", errors="backslashreplace").decode()[:DETAIL_CHARS]
 
 
 def may_be_short(live: LiveTrial, grades: Grades, failure: Failure | None) -> bool:
@@ -148,7 +152,8 @@ def _unforeseen(live: LiveTrial, failure: Failure | None) -> bool:
     return in_gateway or (failure is not None and not failure.is_foreseen)
 
 
-def _reached(live: LiveTrial) -> Reached:
+def reached(live: LiveTrial) -> Reached:
+    """How far a trial came."""
     if not live.began:
         return Reached.NOTHING
     return Reached.ASKED if live.session.requests else Reached.STARTED

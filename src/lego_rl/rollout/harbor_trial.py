@@ -22,7 +22,7 @@ from lego_rl.errors import LegoError
 from lego_rl.harness.start import BUNDLE_MOUNT
 from lego_rl.rollout.spec import Grading, TrialSpec
 from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
-from lego_rl.sandbox.grading import GradingStartError
+from lego_rl.sandbox.grading import GradingHinderedError, GradingStartError
 from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.limits import LimitHits
 from lego_rl.sandbox.loss import RuntimeLostError, SandboxKilledError, SandboxLostError
@@ -46,6 +46,7 @@ _FORESEEN: tuple[type[BaseException], ...] = (
     SandboxLostError,
     SandboxKilledError,
     RuntimeLostError,
+    GradingHinderedError,
     GradingStartError,
     EnvironmentStartTimeoutError,
     AgentSetupTimeoutError,

@@ -5,9 +5,12 @@ Invariant: whatever happens in a trial ends in a row of the fault table. Nothing
 """
 
 import asyncio
+import logging
 import shutil
 import time
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -18,22 +21,20 @@ from lego_rl.errors import ConfigError, TaskError
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.call_log import CALL_LOG
 from lego_rl.gateway.server import Gateway
-from lego_rl.gateway.trajectory import Accounting, Trajectory
 from lego_rl.harness.base import Harness, HarnessBundle
 from lego_rl.rollout.agent import LiveTrial
-from lego_rl.rollout.attribution import classify, reward_of
-from lego_rl.rollout.evidence import Inspection, conduct_of, detail_of, host_evidence, may_be_short
+from lego_rl.rollout.evidence import Inspection, may_be_short
 from lego_rl.rollout.harbor_trial import (
     Failure,
     Grades,
     UnreadableGradesError,
     read_grades,
     run_harbor,
-    seconds_of,
     trial_config,
 )
 from lego_rl.rollout.live_registry import published
-from lego_rl.rollout.outcome import EngineSeconds, Outcome, PhaseSeconds, TrialRecord
+from lego_rl.rollout.outcome import TrialRecord
+from lego_rl.rollout.recording import record_of, unforeseen_record
 from lego_rl.rollout.shortage import Reserves, host_shortage
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import RunDirectory, TrialStore
@@ -42,6 +43,8 @@ from lego_rl.sandbox.held import Held
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
 from lego_rl.tasks.task import Task
+
+_log = logging.getLogger(__name__)
 
 
 class Scratch(StrEnum):
@@ -128,11 +131,15 @@ async def run_trial(spec: TrialSpec, runtime: Runtime) -> TrialRecord:
     )
     try:
         result, failure = await _harbor(spec, runtime, live, folder)
-        grades, failure = await asyncio.to_thread(grades_of, folder, failure)  # a patch may be large
-        inspection = await _inspect(runtime, live, grades, failure)
-        return _record(spec, live, result, grades, failure, inspection, started)
+        try:
+            grades, failure = await asyncio.to_thread(grades_of, folder, failure)  # a patch may be large
+            inspection, failure = await _inspect(runtime, live, grades, failure)
+            return record_of(spec, live, result, grades, failure, inspection, started)
+        except Exception as error:  # noqa: BLE001  # As in `_harbor`: it becomes a row, and its traceback is kept.
+            return unforeseen_record(spec, live, _beside(None, error), time.perf_counter() - started)
     finally:
-        await live.close()
+        with _logged():
+            await live.close()
         if runtime.scratch is Scratch.DELETE:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
@@ -176,17 +183,24 @@ async def _harbor(
     return result, Failure(info.exception_type, info.exception_message, info.exception_traceback)
 
 
-async def _inspect(runtime: Runtime, live: LiveTrial, grades: Grades, failure: Failure | None) -> Inspection:
-    """Ask the host what it lacks. Sandbox and session are closed by now: what is short is short without them."""
-    shortage = None
-    if may_be_short(live, grades, failure):
-        folders = (runtime.state.root, runtime.directory.path)
-        held = Held(runtime.state, (runtime.directory.scratch,))
-        shortage = await asyncio.to_thread(host_shortage, folders, held, live.allowed, runtime.reserves)
-    return Inspection(
-        shortage=shortage,
-        engine_silent=live.session.unanswered and await runtime.gateway.engine_hangs(runtime.step_sec),
-    )
+async def _inspect(
+    runtime: Runtime, live: LiveTrial, grades: Grades, failure: Failure | None
+) -> tuple[Inspection, Failure | None]:
+    """Ask the host what it lacks. Sandbox and session are closed by now: what is short is short without them.
+
+    Returns:
+        What was found, and what failed; an error of the inspection is no evidence of anything.
+    """
+    shortage, silent = None, False
+    try:
+        if may_be_short(live, grades, failure):
+            folders = (runtime.state.root, runtime.directory.path)
+            held = Held(runtime.state, (runtime.directory.scratch,))
+            shortage = await asyncio.to_thread(host_shortage, folders, held, live.allowed, runtime.reserves)
+        silent = live.session.unanswered and await runtime.gateway.engine_hangs(runtime.step_sec)
+    except Exception as error:  # noqa: BLE001  # As in `_harbor`.
+        return Inspection(shortage, silent), _beside(failure, error)
+    return Inspection(shortage, silent), failure
 
 
 def grades_of(folder: Path, failure: Failure | None) -> tuple[Grades, Failure | None]:
@@ -199,59 +213,19 @@ def grades_of(folder: Path, failure: Failure | None) -> tuple[Grades, Failure | 
     try:
         return read_grades(folder), failure
     except UnreadableGradesError as error:
-        before = f"{failure.kind}: {failure.message}; " if failure is not None else ""
-        return Grades(), Failure(type(error).__name__, f"{before}{error}", traceback.format_exc())
+        return Grades(), _beside(failure, error)
 
 
-def _record(
-    spec: TrialSpec,
-    live: LiveTrial,
-    result: TrialResult | None,
-    grades: Grades,
-    failure: Failure | None,
-    inspection: Inspection,
-    started: float,
-) -> TrialRecord:
-    conduct = conduct_of(live, grades, failure)
-    host = host_evidence(live, grades, failure, inspection)
-    row = classify(host, conduct, spec.grading)
-    reward = reward_of(row, conduct, spec.grading)
-    logs = live.logs()
-    if failure is not None:
-        logs["error.txt"] = failure.trace
-    return TrialRecord(
-        spec=spec,
-        outcome=Outcome(
-            reward=reward,
-            ended=row.ended,
-            verdict=grades.verdict if reward is not None else None,
-            detail=detail_of(row, host, live, grades, failure),
-        ),
-        trajectory=live.trajectory,
-        seconds=_seconds(result, live.trajectory, time.perf_counter() - started),
-        accounting=live.trajectory.accounting if live.trajectory is not None else Accounting(),
-        patch=grades.patch,
-        logs=logs,
-        harness_version=live.bundle.version,
-        harness_hash=live.bundle.hash,
-        limits=live.limits,
-        limit_hits=grades.limit_hits,
-    )
+def _beside(failure: Failure | None, error: Exception) -> Failure:
+    """An error that came after a failure, if there was one; called where the error is handled."""
+    before = f"{failure.kind}: {failure.message}; " if failure is not None else ""
+    return Failure(type(error).__name__, f"{before}{error}", traceback.format_exc())
 
 
-def _seconds(result: TrialResult | None, trajectory: Trajectory | None, total: float) -> PhaseSeconds:
-    timings = [call.timings for call in trajectory.generations] if trajectory is not None else []
-    engine = EngineSeconds(
-        queued=sum(each.queued for each in timings),
-        prefill=sum(each.prefill for each in timings),
-        decode=sum(each.decode for each in timings),
-    )
-    if result is None:
-        return PhaseSeconds(total=total, engine=engine)
-    return PhaseSeconds(
-        setup=seconds_of(result.environment_setup) + seconds_of(result.agent_setup),
-        agent=seconds_of(result.agent_execution),
-        grading=seconds_of(result.verifier),
-        total=total,
-        engine=engine,
-    )
+@contextmanager
+def _logged() -> Iterator[None]:
+    """What fails while a trial is put away is logged: it must not take its record with it."""
+    try:
+        yield
+    except Exception:  # noqa: BLE001  # Whatever it is: it is logged.
+        _log.exception("a trial could not be put away")

@@ -19,10 +19,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lego_rl.errors import SandboxError, TaskError
+from lego_rl.sandbox import lack
+from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitHits, Limits
 from lego_rl.sandbox.loss import SandboxLostError, lost
 from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.outside_kill import increase, oom_kills
 from lego_rl.sandbox.ownership import Ownership
+from lego_rl.sandbox.pressure import Pressure
 from lego_rl.sandbox.provider import TaskImage
 from lego_rl.sandbox.records import Record, read_tree
 from lego_rl.sandbox.report import REPORT_FOLDER, REPORT_NAME, REWARD_JSON, REWARD_TEXT
@@ -36,6 +40,8 @@ from lego_rl.tasks.task import Task, TestScript, TestSpec
 GRADING_SECONDS = 600.0
 START_PAUSES = (5.0, 20.0)
 """Seconds before each further try to start a grading sandbox."""
+PATIENCE_SECONDS, PATIENT_PAUSE = 300.0, 20.0
+"""For how long it is tried, and the pause in between, where other sandboxes may be why it does not start."""
 TESTS_FOLDER = "/tests"
 """Where Harbor has a task's ``tests/``; here it cannot be written, so that tested code cannot change it."""
 KEPT_REPORT_BYTES = 8 << 20
@@ -54,6 +60,11 @@ _LOG = logging.getLogger(__name__)
 
 class GradingStartError(SandboxError):
     """The grading sandbox could not be built. The patch was not in it yet, so no patch can bring this about."""
+
+
+class GradingHinderedError(SandboxError):
+    """The grading sandbox was not built, for want of time or of room on the disk, in memory or in the kernel's tables.
+    Agents of other trials can take these, so by itself this is no evidence of anything."""
 
 
 async def grade(
@@ -75,6 +86,7 @@ async def grade(
 
     Raises:
         GradingStartError: The grading sandbox could not be built, however often: an infrastructure fault.
+        GradingHinderedError: It could not be built for long, and other sandboxes may have brought that about.
         SandboxLostError: It was taken away, by evidence that nothing in it can produce: likewise. The class says by
             what (`sandbox.loss`).
         SandboxError: It ended and nothing tells why, or its limits could not be measured, or it could not be killed.
@@ -171,16 +183,24 @@ async def _judge(tests: TestSpec | TestScript, box: Sandbox) -> _Judged:
 async def _started(image: TaskImage, limits: Limits, task: Task, run: _Run) -> Sandbox:
     """A fresh sandbox. The work to be graded is done and must not be lost to a machine that is busy for a moment, least
     of all where agents of other trials could keep it busy and spare this one its 0."""
-    for pause in START_PAUSES:
+    pauses, until = iter(START_PAUSES), time.monotonic() + PATIENCE_SECONDS
+    while True:
         try:
             return await _fresh(image, limits, task, run)
+        except GradingHinderedError as error:
+            problem, pause = error.problem, PATIENT_PAUSE if time.monotonic() < until else None
+            if pause is None:
+                raise
         except GradingStartError as error:
-            _LOG.warning("%s; the next try is in %g s", error.problem, pause)
+            problem, pause = error.problem, next(pauses, None)
+            if pause is None:
+                raise
+        _LOG.warning("%s; the next try is in %g s", problem, pause)
         await asyncio.sleep(pause)
-    return await _fresh(image, limits, task, run)
 
 
 async def _fresh(image: TaskImage, limits: Limits, task: Task, run: _Run) -> Sandbox:
+    killed, pressure = oom_kills(), Pressure()
     try:
         box = await image.start(Phase.GRADING, mounts=run.mounts, limits=limits, network=task.network)
         if run.logs:
@@ -192,9 +212,13 @@ async def _fresh(image: TaskImage, limits: Limits, task: Task, run: _Run) -> San
         return box
     except (SandboxError, OSError) as error:
         problem, fix = (error.problem, error.fix) if isinstance(error, SandboxError) else (str(error), "")
-        raise GradingStartError(
-            f"the grading sandbox could not be built: {problem}", fix or "run: lego-rl check sandbox"
-        ) from error
+        # A cluster holds every pod to its own share of a node's processors.
+        late = lack.is_of_time(error) and not isinstance(error, ClusterError) and not pressure.was_low()
+        hindered = late or lack.is_of_room(error) or increase(killed, oom_kills()) != 0
+        problem, fix = f"the grading sandbox could not be built: {problem}", fix or "run: lego-rl check sandbox"
+        if hindered:
+            raise GradingHinderedError(problem, fix) from error
+        raise GradingStartError(problem, fix) from error
 
 
 async def _apply_and_test(

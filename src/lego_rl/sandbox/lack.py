@@ -20,17 +20,17 @@ def is_own(error: BaseException) -> bool:
     return any(isinstance(each, OSError) and each.errno in (*_OF_A_PROCESS, *_OF_RIGHTS) for each in _chain(error))
 
 
-def others_may_cause(error: BaseException) -> bool:
-    """Whether sandboxes that fill a machine or keep it busy could be why something failed.
-
-    It is so where time, or room on the disk, in memory or in the kernel's tables was not enough.
-    """
+def is_of_room(error: BaseException) -> bool:
+    """Whether room on the disk, in memory or in the kernel's tables was not enough: all that sandboxes can fill."""
     return any(
-        isinstance(each, TimeoutError | subprocess.TimeoutExpired)
-        or (isinstance(each, OSError) and each.errno in _OF_A_MACHINE)
-        or any(word in str(each).lower() for word in _WORDS)
+        (isinstance(each, OSError) and each.errno in _OF_A_MACHINE) or any(word in str(each).lower() for word in _WORDS)
         for each in _chain(error)
     )
+
+
+def is_of_time(error: BaseException) -> bool:
+    """Whether something took too long, as everything does on a machine that sandboxes keep busy."""
+    return any(isinstance(each, TimeoutError | subprocess.TimeoutExpired) for each in _chain(error))
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

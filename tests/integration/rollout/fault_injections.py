@@ -55,13 +55,13 @@ def kill_grader(scene: Scene) -> None:
     scene.trials.waiting.append(asyncio.create_task(lie_in_wait()))
 
 
-def busy(starts: int) -> Callable[[Scene], None]:
-    """A machine on which so many starts of the grading sandbox come to nothing."""
+def failing(starts: int, cause: Exception) -> Callable[[Scene], None]:
+    """So many starts of the grading sandbox come to nothing."""
 
-    def keep_busy(scene: Scene) -> None:
-        scene.trials.busy[scene.box.image.pristine] = starts
+    def keep_from_starting(scene: Scene) -> None:
+        scene.trials.failing[scene.box.image.pristine] = [cause] * starts
 
-    return keep_busy
+    return keep_from_starting
 
 
 def hang_up(scene: Scene) -> None:

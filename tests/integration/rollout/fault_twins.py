@@ -1,8 +1,11 @@
 """Faults that look alike from inside, or from the other side: whoever did it decides the row."""
 
+import errno
+
 from fault_injections import (
+    LARGE,
     TIME_UP,
-    busy,
+    failing,
     kill_bwrap,
     kill_first,
     kill_grader,
@@ -17,6 +20,9 @@ from rollout_kit import FIX, bash
 
 from lego_rl.rollout.faults import Ended
 
+GONE = FileNotFoundError(errno.ENOENT, "bwrap")
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
 TWINS: dict[str, tuple[Ended, Injection]] = {
     "bubblewrap is killed by the host": (
         Ended.SANDBOX_KILLED,
@@ -30,8 +36,17 @@ TWINS: dict[str, tuple[Ended, Injection]] = {
         Ended.RUNTIME_LOST,
         Injection(host=lose_before_it_is_read),
     ),
-    "the grading sandbox starts at the third try": (Ended.FINISHED, Injection(reward=1, host=busy(2))),
-    "the grading sandbox does not start": (Ended.GRADING_START, Injection(host=busy(99))),
+    "the grading sandbox starts at the third try": (Ended.FINISHED, Injection(reward=1, host=failing(2, GONE))),
+    "the grading sandbox does not start": (Ended.GRADING_START, Injection(host=failing(99, GONE))),
+    "the grading sandbox starts late, when others have left it room": (
+        Ended.FINISHED,
+        Injection(reward=1, host=failing(4, FULL)),
+    ),
+    "others leave the grading sandbox no room": (Ended.VERIFIER_CRASHED, Injection(reward=0, host=failing(99, FULL))),
+    "others fill the disk, and the host would be full without them": (
+        Ended.HOST_DISK_FULL,
+        Injection(runtime=short_of(disk_bytes=LARGE), host=failing(99, FULL)),
+    ),
     "the agent kills its process group": (
         Ended.HARNESS_KILLED,
         Injection([FIX, bash("kill -9 0"), "never asked for"], 1),

@@ -3,7 +3,7 @@ a part. What is done from outside is done by the host while the policy is asked.
 
 import asyncio
 import socket
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -133,7 +133,7 @@ class FaultyTrials:
         boxes: Part → the sandbox of its newest try, once the harness runs.
         gateways: Part → the gateway of its newest try.
         graders: Pristine tree → the newest grading sandbox that started from it, once the tests run.
-        busy: Pristine tree → how many further starts of a grading sandbox from it fail.
+        failing: Pristine tree → why the next starts of a grading sandbox from it fail.
     waiting: What the host has begun to do.
         grading: Is told of every further one of `graders`.
     """
@@ -144,7 +144,7 @@ class FaultyTrials:
     boxes: dict[str, Sandbox] = field(default_factory=dict)
     gateways: dict[str, WatchedGateway] = field(default_factory=dict)
     graders: dict[Path, BubblewrapSandbox] = field(default_factory=dict)
-    busy: Counter[Path] = field(default_factory=Counter)
+    failing: defaultdict[Path, list[Exception]] = field(default_factory=lambda: defaultdict(list))
     waiting: list[asyncio.Task[None]] = field(default_factory=list)
     grading: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -181,9 +181,8 @@ class FaultyTrials:
             return self.injections[part].ended(done) if part in self.injections else done
 
         async def remembered(image: BubblewrapImage, phase: Phase, **options: Any) -> BubblewrapSandbox:
-            if phase is Phase.GRADING and self.busy[image.pristine] > 0:
-                self.busy[image.pristine] -= 1
-                raise SandboxError("the first process did not answer within 30 s")
+            if phase is Phase.GRADING and self.failing[image.pristine]:
+                raise SandboxError("a sandbox was not ready", "try again") from self.failing[image.pristine].pop()
             box = await start_box(image, phase, **options)
             if phase is Phase.GRADING:
                 self._tell_when_tested(box)
@@ -201,6 +200,8 @@ class FaultyTrials:
         monkeypatch.setattr(agent, "AROUND_THE_SESSION_SECONDS", 2.0)
         monkeypatch.setattr(trial, "trial_config", holed)
         monkeypatch.setattr(grading, "START_PAUSES", (0.1, 0.1))
+        monkeypatch.setattr(grading, "PATIENCE_SECONDS", 1.0)
+        monkeypatch.setattr(grading, "PATIENT_PAUSE", 0.1)
         monkeypatch.setattr(BubblewrapImage, "start", remembered)
 
     def _tell_when_tested(self, box: BubblewrapSandbox) -> None:

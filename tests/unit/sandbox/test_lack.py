@@ -45,20 +45,26 @@ def test_an_answer_that_did_not_come_is_silence(error: Exception) -> None:
     [
         of(errno.ENOSPC),
         because_of(because_of(of(errno.EMFILE))),
-        because_of(TimeoutError()),
-        because_of(subprocess.TimeoutExpired("bwrap", 20)),
         SandboxError("a sandbox could not be built: bwrap: Can't mkdir /x: No space left on device", ""),
         SandboxError("Docker refused POST /containers/create: mkdir /x: no space left on device", ""),
         SandboxError("a sandbox could not be built: [Errno 11] Resource temporarily unavailable", ""),
     ],
 )
-def test_other_sandboxes_can_take_time_and_room(error: Exception) -> None:
-    assert lack.others_may_cause(error)
+def test_other_sandboxes_can_take_room(error: Exception) -> None:
+    assert lack.is_of_room(error)
+    assert not lack.is_of_time(error)
+
+
+@pytest.mark.parametrize("cause", [TimeoutError(), subprocess.TimeoutExpired("bwrap", 20)])
+def test_other_sandboxes_can_take_time(cause: Exception) -> None:
+    assert lack.is_of_time(because_of(cause))
+    assert not lack.is_of_room(because_of(cause))
 
 
 @pytest.mark.parametrize("error", [of(errno.ENOENT), SandboxError("bubblewrap is not installed", "")])
 def test_no_sandbox_takes_programs_away(error: Exception) -> None:
-    assert not lack.others_may_cause(error)
+    assert not lack.is_of_room(error)
+    assert not lack.is_of_time(error)
 
 
 ASK = """

@@ -51,7 +51,10 @@ def check_machine() -> None:
     release = re.match(r"(\d+)\.(\d+)", os.uname().release)
     if release is not None and tuple(map(int, release.groups())) < OLDEST_KERNEL:
         wanted = ".".join(map(str, OLDEST_KERNEL))
-        raise SandboxError(f"Linux {os.uname().release} cannot mount an overlay in a user namespace", f"run {wanted}")
+        raise SandboxError(
+            f"sandboxes need Linux {wanted} or later, and this is {os.uname().release}",
+            "install a newer kernel (apt-get install linux-image-generic, and reboot) or use another machine",
+        )
     namespaces = ["--unshare-user", "--unshare-net", "--unshare-pid"]
     probe = [program, *namespaces, "--ro-bind", "/", "/", "--proc", "/proc", "true"]
     try:
