@@ -9,6 +9,7 @@ agree, so agents could arrange it. What hits many trials is told by the evidence
 daemon or an engine that does not answer, a host that is short of something.
 """
 
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -126,6 +127,9 @@ _FAILURES: Mapping[HostFailure, Ended] = {
     HostFailure.HANDLES: Ended.HOST_OUT_OF_HANDLES,
 }
 
+_SIGNALS = range(128 + 1, 128 + signal.NSIG)
+"""Exit codes of a process that a signal ended."""
+
 _BUDGETS: Mapping[BudgetHit, Ended] = {
     "turns": Ended.TURN_BUDGET,
     "context": Ended.CONTEXT_BUDGET,
@@ -203,7 +207,7 @@ def _agent_ended(conduct: Conduct) -> Ended:
         return Ended.AGENT_TIMEOUT
     if conduct.exit_code is None:
         return Ended.SANDBOX_LOST
-    if conduct.exit_code > 128:
+    if conduct.exit_code in _SIGNALS:
         return Ended.HARNESS_KILLED
     if conduct.last_answer != "whole":
         return Ended.OUTPUT_BUDGET if conduct.last_answer == "cut" else Ended.MALFORMED_CALL

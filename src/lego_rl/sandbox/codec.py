@@ -13,8 +13,9 @@ from lego_rl.errors import RunError
 from lego_rl.sandbox.records import is_plain
 from lego_rl.sandbox.report import MAX_REPORT_BYTES
 from lego_rl.sandbox.verdict import Change, GradingEnd, Patch, Verdict
+from lego_rl.tasks.reports import TestStatus
 
-_STATUSES = ("passed", "failed", "error", "skipped", "missing")
+_STATUSES = get_args(TestStatus.__value__)
 _ENDS: dict[str, GradingEnd] = {end: end for end in get_args(GradingEnd.__value__)}
 
 

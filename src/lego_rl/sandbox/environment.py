@@ -28,7 +28,7 @@ from lego_rl.sandbox.records import Record, read_tree, write_tree
 from lego_rl.sandbox.sandbox import OutputSink, Phase, Sandbox, Snapshot
 from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.settings import SandboxSettings
-from lego_rl.sandbox.user import USER
+from lego_rl.sandbox.user import UID, USER
 from lego_rl.tasks.task import Task, history_of
 
 DEFAULT_WORKDIR = "/app"
@@ -37,7 +37,9 @@ LOG_FOLDERS = ("agent", "artifacts")
 """Of `LOGS`, which an agent can fill: it is fetched as far as somebody would read it."""
 HARBOR_PARSES = "trajectory.json"
 TESTS = ("spec.json", "test.sh")
-KNOWN_USERS = (None, "root", 0, "0", USER, 1000, "1000")
+AS_AGENT = (None, USER, UID, str(UID), "root", 0, "0")
+"""Users that a command may be asked for. Everything runs as the agent; agents of Harbor ask for root as a matter of
+course, to install what is there or to make a file executable, and nothing of theirs needs more."""
 
 
 class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no types
@@ -172,8 +174,10 @@ class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no
         user: str | int | None = None,
     ) -> ExecResult:
         who = self._resolve_user(user)
-        if who not in KNOWN_USERS:
-            raise SandboxError(f"there is no user {who!r} in the sandbox", f"leave the user out: all is run as {USER}")
+        if who not in AS_AGENT:
+            raise SandboxError(f"nothing can be run as {who!r}", f"leave the user out: all is run as {USER}")
+        if who in ("root", 0, "0"):
+            self.logger.debug("nothing is root in a sandbox: %s is run as %s", command, USER)
         done = await self.sandbox.exec(
             ["bash", "-c", command], cwd=cwd, env=self._merge_env(env) or {}, timeout_sec=timeout_sec, sink=self._sink()
         )
@@ -229,7 +233,7 @@ class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no
         is_log = PurePosixPath(source_dir).is_relative_to(LOGS)
         records = await (self.sandbox.logs if is_log else self.sandbox.get)(source_dir)
         # Harbor parses a file of this name on the host, and a malformed one would spare the agent its grading.
-        kept = [record for record in records if record.path != HARBOR_PARSES]
+        kept = [_without_link(record) for record in records if record.path != HARBOR_PARSES]
         await asyncio.to_thread(write_tree, kept, Path(target_dir))
 
     def _task(self) -> Task | None:
@@ -246,3 +250,10 @@ class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no
             await emit(piece.decode(errors="replace"), "stdout" if stream == "stdout" else "stderr")
 
         return consume
+
+
+def _without_link(record: Record) -> Record:
+    """A link as a file that says where it leads: on the host it would lead whoever reads a log to the host's files."""
+    if record.kind != "symlink":
+        return record
+    return Record(record.path, "file", b"[a link to %s]\n" % record.content)

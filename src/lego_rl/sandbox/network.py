@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from lego_rl.sandbox.reachable import may_be_reached
+from lego_rl.sandbox.system import ETC
 from lego_rl.tasks.network import NamedHosts
 
-BASE_HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
 MAX_CONNECTIONS = 64
 """Of one sandbox at one time, fewer where file handles are few; more are closed at once."""
 FEWEST_CONNECTIONS = 4
@@ -48,7 +48,7 @@ def loopback_addresses(network: NamedHosts) -> dict[str, str]:
 def write_hosts(path: Path, network: NamedHosts) -> None:
     """Write a sandbox's ``/etc/hosts``, for everybody in it to read."""
     names = "".join(f"{address} {name}\n" for name, address in loopback_addresses(network).items())
-    path.write_text(BASE_HOSTS + names)
+    path.write_text(ETC["hosts"] + names)
     path.chmod(0o644)
 
 

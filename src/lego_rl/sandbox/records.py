@@ -17,7 +17,7 @@ from lego_rl.errors import SandboxError
 
 HEAD = struct.Struct("!cHQI")
 MAX_RECORDS = 20_000
-MAX_DEPTH = 64
+TRANSFER_DEPTH = 64
 """Of what is put into a sandbox or read out of one while it lives; a diff, on the host, may go deeper."""
 MAX_PATH_BYTES = 1_024
 FETCH_LESS = "fetch another folder, or the files in it that are wanted one by one"
@@ -150,7 +150,7 @@ def write_tree(records: Iterable[Record], target: Path) -> None:
     """
     target.mkdir(parents=True, exist_ok=True)
     for record in records:
-        deep = record.path.count("/") >= MAX_DEPTH or len(os.fsencode(record.path)) > MAX_PATH_BYTES
+        deep = record.path.count("/") >= TRANSFER_DEPTH or len(os.fsencode(record.path)) > MAX_PATH_BYTES
         if deep or not is_plain(record.path):
             raise SandboxError(f"the sandbox sent a file named {record.path[:200]!r}", FETCH_LESS)
         _clear_way(target, record)

@@ -25,7 +25,7 @@ from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal_request import Surroundings
 from lego_rl.sandbox.state import RunFolder, State
 from lego_rl.sandbox.toolchain import Toolchain
-from lego_rl.sandbox.user import SYSTEM_PATH, VARIABLES
+from lego_rl.sandbox.user import environment
 from lego_rl.tasks.network import NO_NETWORK, NamedHosts, Network
 
 LOW_PORTS = Path(__file__).with_name("low_ports.py")
@@ -98,7 +98,7 @@ class BubblewrapSandbox(LocalSandbox):
     @override
     def environment(self) -> dict[str, str]:
         """See `Sandbox.environment`."""
-        return {"PATH": f"{self._toolchain.path}:{SYSTEM_PATH}", **VARIABLES, **self.image.env}
+        return environment(self.image.env, first=self._toolchain.path)
 
     @property
     def limit_report(self) -> LimitReport:

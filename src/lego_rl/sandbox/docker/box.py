@@ -27,7 +27,7 @@ from lego_rl.sandbox.outside_kill import increase, oom_kills
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal_request import Surroundings
 from lego_rl.sandbox.state import RunFolder
-from lego_rl.sandbox.user import SYSTEM_PATH, VARIABLES
+from lego_rl.sandbox.user import environment
 from lego_rl.tasks.network import NO_NETWORK, Network
 
 _log = logging.getLogger(__name__)
@@ -75,10 +75,8 @@ class DockerSandbox(LocalSandbox):
     @override
     def environment(self) -> dict[str, str]:
         """See `Sandbox.environment`."""
-        own, python = self.image.prepared.env.get("PATH", SYSTEM_PATH), self.image.toolchain.path
-        # An image brings its own Python, if any; where the programs are the host's, ours has pytest and nothing else.
-        path = f"{python}:{own}" if self.image.root.is_host else f"{own}:{python}"
-        return {**VARIABLES, **self.image.prepared.env, "PATH": path}
+        own, python = self.image.prepared.env, self.image.toolchain.path
+        return environment(own, first=python) if self.image.root.is_host else environment(own, last=python)
 
     @property
     def limit_report(self) -> LimitReport:

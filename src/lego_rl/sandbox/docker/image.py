@@ -172,9 +172,7 @@ class ImageMaker:
 def bases(dockerfile: Path) -> Iterator[str]:
     """The images that a Dockerfile starts from, without its own stages and what it makes of variables."""
     stages = {"scratch"}
-    for found in re.finditer(
-        r"(?im)^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", dockerfile.read_text(encoding="utf-8")
-    ):
+    for found in FROM.finditer(dockerfile.read_text(encoding="utf-8")):
         if found[1].lower() not in stages and "$" not in found[1]:
             yield found[1]
         stages.add((found[2] or "").lower())

@@ -13,7 +13,7 @@ from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.records import Record, encode, read_tree
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.transfer import operate
-from lego_rl.sandbox.user import SYSTEM_PATH, VARIABLES
+from lego_rl.sandbox.user import environment
 
 PORTION_BYTES = 32 << 20
 """Of content sent at a time, but for a file that is larger alone."""
@@ -35,7 +35,7 @@ async def fill(channel: Channel, image: PodImage, phase: Phase, mounts: Sequence
         await _put(channel, put, read_tree(git))
     lines = (await operate(channel, ["environ", ""])).decode(errors="surrogateescape").split("\0")
     own = (line.partition("=")[::2] for line in lines if not line.startswith(CLUSTERS_OWN))
-    return {"PATH": SYSTEM_PATH, **VARIABLES, **dict(own), **prepared.env}
+    return environment({**dict(own), **prepared.env})
 
 
 async def _put(channel: Channel, operation: list[str], wanted: Iterable[Record]) -> None:

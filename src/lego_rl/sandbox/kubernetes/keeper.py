@@ -42,8 +42,9 @@ TREE = "/run/lego/tree"
 REPORTS = "/run/lego/report"
 MOUNTS = "/run/lego/mounts"
 MAX_REPORT_BYTES = 32 << 20
-MAX_DEPTH = 110
-"""Of what is told of a work tree; the host drops what is nested as deep as that."""
+TOLD_DEPTH = 110
+"""Of what is told of a work tree: deeper than any diff goes (`lego_rl.sandbox.diff.MAX_DEPTH`), so that the host, which
+drops what is nested deeper, says so."""
 
 
 def mount(request: "Request") -> None:
@@ -70,7 +71,7 @@ def walk(path: str, relative: str, *, into_git: bool) -> "Iterator[tuple[str, st
         except OSError:
             continue
         yield entry.path, name, status
-        deep = name.count("/") >= MAX_DEPTH
+        deep = name.count("/") >= TOLD_DEPTH
         if stat.S_ISDIR(status.st_mode) and not deep and (into_git or entry.name != ".git"):
             yield from walk(entry.path, name, into_git=into_git)
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.kubernetes.pod_image import PodImage
 from lego_rl.sandbox.limits import Limits
-from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.mounts import Mount, check_beside
 from lego_rl.sandbox.sandbox import Phase
 
 SLACK = 1.25
@@ -58,8 +58,7 @@ def plan_of(
     for mount in mounts:
         if not mount.source.is_dir():
             raise SandboxError(f"{mount.source} cannot be mounted in a pod: it is no folder", "mount its folder")
-        if f"{image.workdir}/".startswith(f"{mount.target.rstrip('/')}/"):
-            raise SandboxError(f"a mount at {mount.target} would cover the work tree", "mount it elsewhere")
+        check_beside(mount, image.workdir)
     sizes = (path.lstat().st_blocks * 512 for mount in mounts for path in mount.source.rglob("*"))
     return PodPlan(
         name=name,
