@@ -16,7 +16,7 @@ RECIPE = Path(__file__).parents[3] / "recipes" / "demo-claude-code.toml"
 
 
 def test_the_largest_task_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "free_bytes", lambda _: 4000 << 20)
+    monkeypatch.setattr(room, "free_bytes", lambda _: 8000 << 20)
     small = Task("a", tmp_path, "", "a", "/app", TestScript(), 1.0, 10, storage_mb=100)
     unset = replace(small, storage_mb=None)
     overrides = ["rollout.concurrency=4", f"sandbox.state={tmp_path}", "sandbox.disk_mb=1000"]
