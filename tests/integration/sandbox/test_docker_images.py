@@ -1,6 +1,7 @@
 """Tasks that come as images: named, built, or laid over a root; nothing of it needs a registry."""
 
 import io
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -196,6 +197,22 @@ async def test_a_repository_elsewhere_in_an_image_is_a_hole(
     try:
         with pytest.raises(SandboxError, match=r"not sealed: /opt/kept/other/\.git.*remove it from the image"):
             await verify_seal(box, None)
+    finally:
+        await box.close()
+
+
+async def test_a_hidden_test_elsewhere_in_an_image_is_a_hole(
+    provider: DockerProvider, base: str, environment: Path, task_dir: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "shows"
+    shutil.copytree(task_dir, folder)
+    shutil.copy(folder / "tests" / "files" / "tests" / "test_hidden.py", environment / "repo" / "kept.txt")
+    lines = f"FROM {base}\nWORKDIR /app\nRUN mkdir -p /opt/kept\nCOPY repo/kept.txt /opt/kept/a\nRUN touch built\n"
+    write_files(environment, {"Dockerfile": lines})
+    box = await provider.prepare(environment, workdir="/app").start(Phase.AGENT)
+    try:
+        with pytest.raises(SandboxError, match=r"/opt/kept/a is tests/files/tests/test_hidden\.py .*from its image"):
+            await verify_seal(box, Task.load(folder))
     finally:
         await box.close()
 
