@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from lego_rl.sandbox.configuration import MERGED
+from lego_rl.sandbox.makefile import MAKEFILES, run_for
 from lego_rl.sandbox.module_path import below
 from lego_rl.sandbox.python_words import PythonWords
 from lego_rl.sandbox.run_words import (
@@ -34,7 +35,7 @@ from lego_rl.sandbox.task_tree import TaskTree
 from lego_rl.sandbox.tested_code import TestedCode
 
 RUNNERS: Mapping[str, frozenset[str]] = {
-    "make": frozenset({"Makefile", "makefile", "GNUmakefile"}),
+    "make": MAKEFILES,
     "nox": frozenset({"noxfile.py"}),
     "tox": frozenset({"tox.ini", "tox.toml", "toxfile.py"}),
     "invoke": frozenset({"tasks.py"}),
@@ -160,8 +161,10 @@ class _Reader:
             elif path.endswith(_OPTIONS):
                 self._options(options_in(self.tree, path), str(PurePosixPath(path).parent))
             else:
-                folder = str(PurePosixPath(path).parent)
-                self.shell(list(statements(self.tree.read(path).decode(errors="replace"))), [".", folder])
+                text = self.tree.read(path).decode(errors="replace")
+                if PurePosixPath(path).name in MAKEFILES:
+                    text = run_for(text, self._words)
+                self.shell(list(statements(text)), [".", str(PurePosixPath(path).parent)])
             if not self._waiting:
                 self._load_plugins()
         self.programs |= {plain(f"{place}/{word}") for place in self._path for word in self._words}

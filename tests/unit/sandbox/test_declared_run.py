@@ -160,6 +160,35 @@ def test_hidden_conftest_files_are_read_in_place_of_the_trees(tmp_path: Path) ->
     assert own.owns(Change("plug.py", "file"))
 
 
+MAKE = """\
+.PHONY: test docs build
+all: build
+test: lint
+\tpython tools/run.py
+lint:
+\tbash tools/helper.sh
+docs:
+\tbash build.sh
+release: docs
+\tpython setup.py sdist
+build:
+\tpython tools/more.py
+"""
+
+
+def test_of_a_makefile_the_rules_count_that_are_run(tmp_path: Path) -> None:
+    own = owner(tmp_path, "make test", {"Makefile": MAKE, "setup.py": ""})
+    kept = [path for path in ("tools/run.py", "tools/helper.sh", "tools/more.py") if own.owns(Change(path, "file"))]
+    assert kept == ["tools/run.py", "tools/helper.sh", "tools/more.py"]
+    assert own.owns(Change("build.sh", "file")) is None
+    assert own.owns(Change("setup.py", "file")) is None
+
+
+def test_of_a_makefile_that_computes_what_a_rule_needs_every_rule_counts(tmp_path: Path) -> None:
+    own = owner(tmp_path, "make test", {"Makefile": f"STEPS = docs\n{MAKE}test: $(STEPS)\n", "setup.py": ""})
+    assert own.owns(Change("build.sh", "file"))
+
+
 TESTED: dict[str, tuple[str, dict[str, str], str]] = {
     "a program of the package": ("python -m pkg.cli selftest", {}, "pkg/cli.py"),
     "by its path": ("python pkg/cli.py selftest", {}, "pkg/cli.py"),
