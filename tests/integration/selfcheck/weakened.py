@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from lego_rl.gateway import server
-from lego_rl.rollout import trial
+from lego_rl.rollout import recording
 from lego_rl.rollout.faults import FAULT_TABLE, Ended
 from lego_rl.sandbox import diff, environment, grading, image, seccomp
 from lego_rl.sandbox.bpf import Return, assemble
@@ -276,12 +276,12 @@ def _git_asked(patch: pytest.MonkeyPatch, _: Path) -> None:
 
 
 def _any_crash_masks(patch: pytest.MonkeyPatch, _: Path) -> None:
-    classify = trial.classify
+    classify = recording.classify
 
     def naive(host: Any, conduct: Any, grading: Any) -> Any:
         return classify(host, conduct, grading) if conduct.exit_code == 0 else FAULT_TABLE[Ended.SANDBOX_START]
 
-    patch.setattr(trial, "classify", naive)
+    patch.setattr(recording, "classify", naive)
 
 
 def _container(patch: pytest.MonkeyPatch, **changes: object) -> None:

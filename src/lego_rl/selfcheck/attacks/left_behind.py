@@ -100,14 +100,13 @@ LEFT_BEHIND = (
         Defence.KILL,
     ),
     Attack("late-change", Kind.LEFT_BEHIND, _daemon(_LATE), Defence.KILL),
-    Attack("log-link-file", Kind.LEFT_BEHIND, 'ln -s "$HOST_FOLDER/secret.txt" /logs/agent/loot.txt', Defence.KILL),
+    # Unproven: more than one defence holds each of these.
+    Attack("log-link-file", Kind.LEFT_BEHIND, 'ln -s "$HOST_FOLDER/secret.txt" /logs/agent/loot.txt'),
     Attack(
         "log-link-folder",
         Kind.LEFT_BEHIND,
         'rmdir /logs/artifacts; ln -s "$HOST_FOLDER" /logs/agent/host; ln -s / /logs/agent/root',
-        Defence.KILL,
     ),
-    # Unproven: more than one defence holds each of these.
     Attack(
         "log-folder-replaced",
         Kind.LEFT_BEHIND,
