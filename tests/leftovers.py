@@ -108,6 +108,8 @@ def _made(group: Path) -> bool:
 
 
 def _unmade(group: Path) -> None:
+    with suppress(OSError):  # what is no group of the kernel's, but a folder beside them, holds a plain file
+        (group / "cgroup.procs").unlink()
     for _ in range(200):
         with suppress(OSError):
             group.rmdir()

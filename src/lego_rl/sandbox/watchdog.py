@@ -54,6 +54,7 @@ class Watchdog:
         self._first = first
         self._pidfd = pidfd
         self._unlinked = 0
+        self._hidden = False
         self._place = run.path
         self._free = free_bytes(run.path)
         looks = [self._look_at_layers, self._look_at_unlinked, *([self._look_at_memory] if watches_memory else [])]
@@ -102,7 +103,9 @@ class Watchdog:
         self._unlinked = unlinked_size(family, Pace())
         if self._unlinked > self._disk:
             self.disk_full = True
-        elif hides(family) and self._free - free > self._disk:
+        # Every process hides for the moment between its fork and its program; nobody knows when the host looks.
+        hid, self._hidden = self._hidden, hides(family)
+        if hid and self._hidden and self._free - free > self._disk:
             raise TooMuchError("the disk fills, and a process does not show which files it holds")
 
     def _look_at_memory(self) -> None:

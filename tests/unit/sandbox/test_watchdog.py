@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
@@ -201,3 +202,19 @@ async def test_a_file_that_is_given_a_name_does_not_count_twice(
         assert not watching.has_killed
         (watching._layers[0] / "more").write_bytes(bytes(700 << 10))
     assert watching.disk_full
+
+
+@pytest.mark.parametrize(("hidden", "killed"), [((True, False), False), ((True, True), True)])
+async def test_a_process_that_hides_for_a_moment_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hidden: tuple[bool, ...], killed: bool
+) -> None:
+    """Every process does, between its fork and its program; meanwhile others may write on the same disk."""
+    free = iter([100 << 20])  # and then nothing is left
+    looks = chain(hidden, repeat(False))
+    monkeypatch.setattr(watchdog, "free_bytes", lambda _: next(free, 0))
+    monkeypatch.setattr(watchdog, "hides", lambda _: next(looks))
+    monkeypatch.setattr(watchdog, "INTERVAL_SECONDS", 0.01)
+    async with watched(tmp_path, Limits(disk_mb=1)) as watching:
+        await asyncio.sleep(0.5)
+        assert watching.failed is killed
+        watching.disk_full = True  # for the end that must come
