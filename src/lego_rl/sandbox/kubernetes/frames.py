@@ -9,8 +9,6 @@ is no request's is passed over: the host sends some so that nobody in between ta
 
 # ruff: noqa: SIM115, RUF100
 
-# ruff: noqa: SIM115
-
 import os
 import struct
 import tempfile

@@ -9,7 +9,6 @@ from typing import Any
 import certifi
 import pytest
 import pytest_asyncio
-from aiohttp import web
 from aiohttp.test_utils import TestServer
 from kube_server import PODS, Server, kubeconfig
 
@@ -21,16 +20,6 @@ from lego_rl.sandbox.kubernetes.connection import connection
 from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.kubernetes.pods import Pods
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
-
-
-@pytest_asyncio.fixture
-async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Server, TestServer]]:
-    monkeypatch.setattr(api_module, "FIRST_PAUSE", 0.01)
-    script = Server()
-    application = web.Application()
-    application.router.add_route("*", "/{path:.*}", script.answer)
-    async with TestServer(application) as running:
-        yield script, running
 
 
 @pytest_asyncio.fixture
