@@ -59,7 +59,7 @@ def test_an_address_that_cannot_be_tried_is_no_part_of_a_request() -> None:
 
 
 def test_all_attempts_share_one_deadline() -> None:
-    full = [socket.create_server(("127.0.0.1", 0), backlog=0) for _ in range(4)]
+    full = [socket.create_server(("127.0.0.1", 0), backlog=0) for _ in range(20)]
     clients = []
     for server in full:  # a listener whose queue is full answers nobody any more
         for _ in range(3):
@@ -69,7 +69,7 @@ def test_all_attempts_share_one_deadline() -> None:
             clients.append(client)
     started = time.monotonic()
     assert reached([f"address:127.0.0.1 {server.getsockname()[1]}" for server in full], 0.3) == []
-    assert 0.25 < time.monotonic() - started < 1.0
+    assert 0.25 < time.monotonic() - started < 3.0  # one after the other: 6
     for each in (*full, *clients):
         each.close()
 
