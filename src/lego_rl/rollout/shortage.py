@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from lego_rl.sandbox.diff import MAX_CHANGES
+from lego_rl.sandbox.comparison import MAX_CHANGES
 from lego_rl.sandbox.disk import existing, free_bytes
 from lego_rl.sandbox.held import Held
 from lego_rl.sandbox.inside_guard import OPEN_FILES

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
+from lego_rl.sandbox.comparison import is_folder
 from lego_rl.sandbox.configuration import DECIDES, MERGED, merge_all
 from lego_rl.sandbox.declared_run import DeclaredRun
-from lego_rl.sandbox.diff import is_folder
 from lego_rl.sandbox.module_path import ModulePath
 from lego_rl.sandbox.script_run import declared_by_script
 from lego_rl.sandbox.shadowing import SHADOWS, Shadowing

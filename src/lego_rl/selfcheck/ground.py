@@ -25,7 +25,7 @@ from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.spec import HarnessChoice, TrialSpec
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.rollout.trial import Runtime, Scratch, run_trial
-from lego_rl.sandbox.diff import MAX_FILE_BYTES
+from lego_rl.sandbox.comparison import MAX_FILE_BYTES
 from lego_rl.sandbox.environments import provider_of, state_of
 from lego_rl.sandbox.sandbox import Phase, Sandbox
 from lego_rl.sandbox.settings import SandboxSettings

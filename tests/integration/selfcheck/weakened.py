@@ -16,7 +16,7 @@ from aiohttp import web
 from lego_rl.gateway import server
 from lego_rl.rollout import recording
 from lego_rl.rollout.faults import FAULT_TABLE, Ended
-from lego_rl.sandbox import diff, environment, grading, image, seccomp
+from lego_rl.sandbox import comparison, environment, grading, image, seccomp
 from lego_rl.sandbox.bpf import Return, assemble
 from lego_rl.sandbox.bubblewrap import box, launch, layout, rootfs
 from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
@@ -112,7 +112,7 @@ def _agents_files_win(patch: pytest.MonkeyPatch, _: Path) -> None:
 
 
 def _nothing_dropped(patch: pytest.MonkeyPatch, _: Path) -> None:
-    patch.setattr(diff, "dropped_because", lambda _: None)
+    patch.setattr(comparison, "dropped_because", lambda _: None)
 
 
 class _Shared:
@@ -191,7 +191,7 @@ def _unlimited(patch: pytest.MonkeyPatch, _: Path) -> None:
 
 
 def _large_files(patch: pytest.MonkeyPatch, _: Path) -> None:
-    patch.setattr(diff, "MAX_FILE_BYTES", 1 << 30)
+    patch.setattr(comparison, "MAX_FILE_BYTES", 1 << 30)
 
 
 EVERY_CALL = assemble([Return(ALLOW)])

@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-from lego_rl.sandbox.diff import MAX_DEPTH, OverlaySnapshot
+from lego_rl.sandbox.comparison import MAX_DEPTH
+from lego_rl.sandbox.diff import OverlaySnapshot
 from lego_rl.sandbox.state import remove_tree
 
 DEPTH = 1200

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox import diff as diff_module
+from lego_rl.sandbox import comparison
 from lego_rl.sandbox.diff import OverlaySnapshot
 from lego_rl.sandbox.verdict import Change, Patch
 
@@ -204,31 +204,30 @@ def test_what_is_made_of_a_folder_of_the_task_does_not_take_its_files_along(laye
 
 def test_size_limits_are_reasons(layers: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     upper, pristine = layers
-    monkeypatch.setattr(diff_module, "MAX_FILE_BYTES", 1 << 20)
-    monkeypatch.setattr(diff_module, "FILE_TOO_LARGE", "larger than 1 MiB")
+    monkeypatch.setattr(comparison, "MAX_FILE_BYTES", 1 << 20)
+    monkeypatch.setattr(comparison, "FILE_TOO_LARGE", "larger than 1 MiB")
     write(upper, {"a-large": b"x" * (1 << 20), "b-huge": b"x" * ((1 << 20) + 1), "c-small": b"x"})
     patch = OverlaySnapshot(upper).diff(pristine)
-    assert patch.dropped == {"b-huge": diff_module.FILE_TOO_LARGE}
+    assert patch.dropped == {"b-huge": comparison.FILE_TOO_LARGE}
     assert [change.path for change in patch.changes] == ["a-large", "c-small"]
-    comparison = diff_module.Comparison(bytes_left=1 << 20)
-    comparison.folder(upper, pristine, "")
-    comparison.take_new()
-    assert comparison.dropped["a-large"] == "changes larger than 64 MiB together"
-    assert list(comparison.changes) == ["c-small"]
+    monkeypatch.setattr(comparison, "MAX_PATCH_BYTES", 1 << 20)
+    patch = OverlaySnapshot(upper).diff(pristine)
+    assert patch.dropped["a-large"] == "changes larger than 64 MiB together"
+    assert [change.path for change in patch.changes] == ["c-small"]
 
 
 def test_what_was_generated_does_not_crowd_out_what_was_mended(
     layers: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upper, pristine = layers
-    monkeypatch.setattr(diff_module, "MAX_CHANGES", 4)
+    monkeypatch.setattr(comparison, "MAX_CHANGES", 4)
     write(pristine, {"zz/core.py": b"a - b", "zz/gone.py": b"x"})
     write(upper, {f"data/{number}": b"x" * 100 * number for number in range(1, 9)})
     write(upper, {"zz/core.py": b"a + b", "zz/new.py": b"x", "links/a": "b" * 200})
     white_out(upper / "zz" / "gone.py")
     patch = OverlaySnapshot(upper).diff(pristine)
     assert [change.path for change in patch.changes] == ["data/1", "zz/core.py", "zz/gone.py", "zz/new.py"]
-    assert set(patch.dropped.values()) == {diff_module.TOO_MANY_CHANGES}
+    assert set(patch.dropped.values()) == {comparison.TOO_MANY_CHANGES}
     assert {"links/a", "data/2", "data/8"} <= set(patch.dropped)
 
 
@@ -236,11 +235,11 @@ def test_a_large_file_in_place_of_a_folder_does_not_leave_what_was_in_it(
     layers: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upper, pristine = layers
-    monkeypatch.setattr(diff_module, "MAX_FILE_BYTES", 1 << 20)
+    monkeypatch.setattr(comparison, "MAX_FILE_BYTES", 1 << 20)
     write(pristine, {"package/a.py": b"a"})
     write(upper, {"package": b"x" * ((1 << 20) + 1)})
     assert OverlaySnapshot(upper).diff(pristine) == Patch(
-        (Change("package/a.py", "deleted"),), {"package": diff_module.FILE_TOO_LARGE}, too_large=True
+        (Change("package/a.py", "deleted"),), {"package": comparison.FILE_TOO_LARGE}, too_large=True
     )
 
 
@@ -248,13 +247,13 @@ def test_no_number_of_dropped_paths_hides_why_one_was_dropped(
     layers: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upper, pristine = layers
-    monkeypatch.setattr(diff_module, "MAX_DROPPED", 3)
-    monkeypatch.setattr(diff_module, "MAX_FILE_BYTES", 1 << 20)
+    monkeypatch.setattr(comparison, "MAX_DROPPED", 3)
+    monkeypatch.setattr(comparison, "MAX_FILE_BYTES", 1 << 20)
     write(upper, {f"a/{number}.pyc": b"" for number in range(8)})
     write(upper, {f"z/{number}": b"x" * ((1 << 20) + 1) for number in range(2)})
     patch = OverlaySnapshot(upper).diff(pristine)
     assert patch.dropped == {f"a/{number}.pyc": "byte code" for number in range(3)}
-    assert patch.more_dropped == {"byte code": 5, diff_module.FILE_TOO_LARGE: 2}
+    assert patch.more_dropped == {"byte code": 5, comparison.FILE_TOO_LARGE: 2}
     assert patch.too_large
     assert not OverlaySnapshot(upper / "a").diff(pristine).too_large
 
@@ -319,6 +318,6 @@ def test_more_than_can_be_looked_at_in_time_is_an_error(tmp_path: Path, monkeypa
     (tmp_path / "upper" / "new").touch()
     snapshot = OverlaySnapshot(tmp_path / "upper")
     assert [change.path for change in snapshot.diff(tmp_path / "pristine").changes] == ["new"]
-    monkeypatch.setattr(diff_module, "DIFF_SECONDS", 0.0)
+    monkeypatch.setattr(comparison, "DIFF_SECONDS", 0.0)
     with pytest.raises(SandboxError, match="the diff of a work tree did not end within 0 s"):
         snapshot.diff(tmp_path / "pristine")

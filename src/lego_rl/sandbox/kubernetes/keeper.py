@@ -43,8 +43,8 @@ REPORTS = "/run/lego/report"
 MOUNTS = "/run/lego/mounts"
 MAX_REPORT_BYTES = 32 << 20
 TOLD_DEPTH = 110
-"""Of what is told of a work tree: deeper than any diff goes (`lego_rl.sandbox.diff.MAX_DEPTH`), so that the host, which
-drops what is nested deeper, says so."""
+"""Of what is told of a work tree: deeper than any diff goes (`lego_rl.sandbox.comparison.MAX_DEPTH`), so that the host,
+which drops what is nested deeper, says so."""
 
 
 def mount(request: "Request") -> None:

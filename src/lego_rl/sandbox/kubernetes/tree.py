@@ -4,35 +4,28 @@ Invariant: the listing is made after the work container is dead, by a container 
 nothing in it is believed to be more than names, sizes and bytes, and all of it is bounded.
 """
 
+import asyncio
 import hashlib
 import os
 import stat
 import struct
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox import diff as differ
 from lego_rl.sandbox import records
 from lego_rl.sandbox.channel import Channel
-from lego_rl.sandbox.diff import ALL_TOO_LARGE, FILE_TOO_LARGE, Comparison, is_folder, join
+from lego_rl.sandbox.comparison import Comparison, Found
 from lego_rl.sandbox.image_trees import MAX_ENTRIES, check_size
 from lego_rl.sandbox.kubernetes.delta import digests
-from lego_rl.sandbox.not_carried import (
-    GIT_DIRECTORY,
-    dropped_because,
-    folder_dropped_because,
-    is_part_of_repository,
-)
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.transfer import operate
-from lego_rl.sandbox.verdict import Change, Patch
+from lego_rl.sandbox.verdict import Patch
 
 FETCH_BYTES = 48 << 20
 """Of content fetched at a time, but for a file that is larger alone."""
-UNREADABLE = "not readable"
 _SIZE = struct.Struct("!Q")
 
 
@@ -57,90 +50,64 @@ class Entry:
 
 @dataclass(frozen=True)
 class TreeSnapshot:
-    """See `Snapshot`: a whole tree, not only what changed in it.
+    """See `Snapshot`: a tree that was compared while its pod was there to be asked for what the patch takes of it.
 
     Attributes:
-        entries: Every path.
-        contents: Of the files that differ from the pristine tree, as far as a patch can hold them.
-        git_dirs: See `OverlaySnapshot`.
+        pristine: The tree that it was compared with.
+        patch: What differs.
     """
 
-    entries: Mapping[str, Entry]
-    contents: Mapping[str, bytes] = field(default_factory=dict)
-    git_dirs: frozenset[str] = frozenset()
+    pristine: Path
+    patch: Patch
 
     def diff(self, pristine: Path) -> Patch:
-        """See `Snapshot.diff`."""
-        comparison = _TreeComparison(self, digests(pristine), _children(self.entries))
-        comparison.below("", pristine)
-        return comparison.patch()
+        """See `Snapshot.diff`.
+
+        Raises:
+            SandboxError: It was compared with another tree.
+        """
+        if pristine != self.pristine:
+            raise SandboxError(
+                f"the files of a pod were compared with {self.pristine}, not with {pristine}", "report this as a bug"
+            )
+        return self.patch
 
 
-class _TreeComparison(Comparison):
-    """Compares a listing with the pristine tree."""
+class _ListedTree:
+    """See `LeftTree`. A listing tells of the whole tree, and the content of files by their digests."""
 
-    def __init__(
-        self, snapshot: TreeSnapshot, known: Mapping[str, tuple[bytes, bool]], children: Mapping[str, dict[str, None]]
-    ) -> None:
-        super().__init__(git_dirs=snapshot.git_dirs)
-        self._snapshot = snapshot
-        self._known = known
-        self._children = children
+    def __init__(self, entries: Mapping[str, Entry], pristine: Path) -> None:
+        self._entries = entries
+        self._known = digests(pristine)
+        self._children: dict[str, dict[str, None]] = {}
+        for path in sorted(entries):
+            folder, _, name = path.rpartition("/")
+            self._children.setdefault(folder, {})[name] = None
 
-    def below(self, folder: str, lower: Path | None) -> None:
-        """Compare what a folder holds with what it held; ``None`` where it is new."""
-        names = self._children.get(folder, {})
-        for name in names:
-            if is_part_of_repository(name, names.__contains__, lower):
-                self.drop(join(folder, name), GIT_DIRECTORY)
-                continue
-            self._path(join(folder, name), name, lower / name if lower is not None else None)
-        if lower is not None and is_folder(lower):
-            for path in sorted(lower.iterdir()):
-                if path.name not in names:
-                    self.delete(path, join(folder, path.name))
+    def names(self, folder: str) -> Set[str]:
+        return self._children.get(folder, {}).keys()
 
-    def _path(self, path: str, name: str, lower: Path | None) -> None:
-        self.deadline.check()
-        entry = self._snapshot.entries[path]
-        if path.count("/") >= differ.MAX_DEPTH or len(os.fsencode(path)) > differ.MAX_PATH_BYTES:
-            self.drop(path, "nested too deeply")
-        elif (reason := self.dropped_because(path, name)) is not None:
-            self.drop(path, reason)
-        elif entry.kind == "directory":
-            self._folder(path, entry, lower)
-        elif entry.kind == "symlink":
-            self.change(lower, Change(path, "symlink", entry.target))
-        elif entry.kind == "file":
-            self._file(path, entry, lower)
-        else:
-            self.drop(path, "special file")
-            self.delete(lower, path)
+    def hides(self, _: str) -> bool:
+        return True
 
-    def _folder(self, path: str, entry: Entry, lower: Path | None) -> None:
-        if not entry.mode:
-            self.drop(path, UNREADABLE)
-            return
-        if lower is not None and not is_folder(lower):
-            self.delete(lower, path)
-            lower = None
-        if (reason := folder_dropped_because(path, self._children.get(path, {}).__contains__, lower)) is not None:
-            self.drop(path, reason)
-        else:
-            self.below(path, lower)
+    def found(self, path: str) -> Found:
+        entry = self._entries[path]
+        match entry.kind:
+            case "file":
+                executable = bool(entry.mode & stat.S_IXUSR)
+                return Found(path, "file", entry.size, executable, is_readable=bool(entry.digest))
+            case "symlink":
+                return Found(path, "symlink", len(entry.target))
+            case "directory":
+                return Found(path, "directory", is_readable=bool(entry.mode))
+            case "special":
+                return Found(path, "special")
 
-    def _file(self, path: str, entry: Entry, lower: Path | None) -> None:
-        executable = bool(entry.mode & stat.S_IXUSR)
-        if entry.digest and self._known.get(path) == (entry.digest, executable):
-            return
-        if entry.size > differ.MAX_FILE_BYTES:
-            self.uncover(lower, path)
-            self.drop(path, FILE_TOO_LARGE)
-        elif (content := self._snapshot.contents.get(path)) is not None:
-            self.change(lower, Change(path, "file", content, executable))
-        else:
-            self.uncover(lower, path)
-            self.drop(path, ALL_TOO_LARGE if entry.digest else UNREADABLE)
+    def is_as(self, found: Found, lower: Path) -> bool:
+        entry = self._entries[found.path]
+        if entry.kind == "symlink":
+            return entry.target == os.fsencode(lower.readlink())
+        return self._known.get(found.path) == (entry.digest, found.executable)
 
 
 async def listing(channel: Channel, folder: str, *inner: str) -> dict[str, Entry]:
@@ -150,6 +117,10 @@ async def listing(channel: Channel, folder: str, *inner: str) -> dict[str, Entry
         SandboxError: There is too much, the pod died, or what came is no listing.
     """
     stream = await operate(channel, ["list", folder, *inner])
+    return await asyncio.to_thread(_entries, stream)
+
+
+def _entries(stream: bytes) -> dict[str, Entry]:
     found: dict[str, Entry] = {}
     for record in records.decode(stream, MAX_ENTRIES):
         if not records.is_plain(record.path):
@@ -173,34 +144,30 @@ async def fetch(channel: Channel, folder: str, wanted: Mapping[str, int]) -> dic
     for paths in _portions(wanted):
         names = b"\0".join(os.fsencode(path) for path in paths)
         stream = await operate(channel, ["fetch", folder], names)
-        found |= {record.path: record.content for record in records.decode(stream, MAX_ENTRIES)}
-    if not found.keys() <= wanted.keys():
-        raise SandboxError("a pod sent a file that it was not asked for", records.ALTERED)
+        told = await asyncio.to_thread(records.decode, stream)
+        found |= {record.path: record.content for record in told}
+    if {path: len(content) for path, content in found.items()} != wanted:
+        raise SandboxError("a pod sent other files than it was asked for", records.ALTERED)
     return found
 
 
 async def snapshot(
     channel: Channel, folder: str, pristine: Path, git_dirs: frozenset[str] = frozenset()
 ) -> TreeSnapshot:
-    """The tree in a folder of the keeper's, with what a patch against `pristine` can hold of it.
+    """The tree in a folder of the keeper's, with what a patch against `pristine` takes of it.
 
     Raises:
-        SandboxError: It cannot be had.
+        SandboxError: It cannot be had, or is more than can be looked at in time.
     """
     entries = await listing(channel, folder)
-    known = digests(pristine)
-    wanted: dict[str, int] = {}
-    room = differ.MAX_PATCH_BYTES
-    # As in every diff: first what the task's own files became, then the smallest new ones.
-    for path, entry in sorted(entries.items(), key=lambda item: (item[0] not in known, item[1].size, item[0])):
-        kept = not any(dropped_because(part) for part in path.split("/"))
-        if entry.kind == "file" and entry.digest and kept and entry.size <= min(room, differ.MAX_FILE_BYTES):
-            if known.get(path) != (entry.digest, bool(entry.mode & stat.S_IXUSR)):
-                wanted[path] = entry.size
-                room -= entry.size
-            if len(wanted) > differ.MAX_CHANGES:
-                break
-    return TreeSnapshot(entries, await fetch(channel, folder, wanted), git_dirs)
+    comparison = await asyncio.to_thread(lambda: Comparison(_ListedTree(entries, pristine), pristine, git_dirs))
+    taken = comparison.changes.values()
+    files = await fetch(channel, folder, {found.path: found.size for found in taken if found.kind == "file"})
+
+    def content(found: Found) -> bytes:
+        return files[found.path] if found.kind == "file" else entries[found.path].target
+
+    return TreeSnapshot(pristine, comparison.patch(content))
 
 
 async def take_out(channel: Channel, folder: str, target: Path) -> None:
@@ -260,12 +227,3 @@ def _portions(wanted: Mapping[str, int]) -> Iterator[list[str]]:
         size += each
     if portion:
         yield portion
-
-
-def _children(entries: Mapping[str, Entry]) -> dict[str, dict[str, None]]:
-    """Names in each folder, in order; as many as an agent makes are looked up fast."""
-    found: dict[str, dict[str, None]] = {}
-    for path in sorted(entries):
-        folder, _, name = path.rpartition("/")
-        found.setdefault(folder, {})[name] = None
-    return found

@@ -25,6 +25,7 @@ from lego_rl.sandbox.kubernetes.stream import FRAME, STDOUT
 from lego_rl.sandbox.limits import DEFAULT_LIMITS
 from lego_rl.sandbox.loss import RuntimeLostError, SandboxKilledError, SandboxLostError
 from lego_rl.sandbox.state import State
+from lego_rl.sandbox.verdict import Patch
 
 KEEPER = {"name": "keeper", "ready": True, "state": {"running": {}}}
 ALIVE = [{"name": "work", "ready": True, "state": {"running": {}}}, KEEPER]
@@ -130,7 +131,7 @@ def silence(keeper: Keeper) -> None:
 async def test_what_a_dead_pod_holds_is_read(box: PodSandbox, told: Told, server: tuple[Keeper, TestServer]) -> None:
     await killed(box, told)
     assert await box.report() == b"told"
-    assert (await box.snapshot()).entries == {}
+    assert (await box.snapshot()).diff(box.image.pristine) == Patch()
     assert [path for method, path, _ in server[0].asked if method == "DELETE"] == [f"{PODS}/pod"]
 
 

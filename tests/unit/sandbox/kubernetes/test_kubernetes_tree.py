@@ -1,8 +1,11 @@
 """Work trees as a keeper tells of them: the keeper's own program lists and fetches, the host compares."""
 
 import asyncio
+import os
 import struct
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox import diff as diff_module
-from lego_rl.sandbox import inside_files, records
+from lego_rl.sandbox import comparison, inside_files, records
+from lego_rl.sandbox.diff import OverlaySnapshot
 from lego_rl.sandbox.kubernetes import tree
 from lego_rl.sandbox.kubernetes.delta import delta
-from lego_rl.sandbox.kubernetes.tree import Entry, TreeSnapshot, snapshot, take_out
+from lego_rl.sandbox.kubernetes.tree import TreeSnapshot, snapshot, take_out
 from lego_rl.sandbox.records import Record, write_tree
 from lego_rl.sandbox.verdict import Change, Patch
 
@@ -108,8 +111,8 @@ async def _snapshot(left: Path, pristine: Path, root: Path, patcher: pytest.Monk
 
 
 async def test_what_is_dropped_has_a_reason(channel: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diff_module, "MAX_FILE_BYTES", 100)
-    monkeypatch.setattr(diff_module, "MAX_PATCH_BYTES", 250)
+    monkeypatch.setattr(comparison, "MAX_FILE_BYTES", 100)
+    monkeypatch.setattr(comparison, "MAX_PATCH_BYTES", 250)
     pristine, left = tmp_path / "pristine", tmp_path / "left"
     written(pristine, {"kept": (b"x" * 90, False), "folder/inner": (b"", False), "became/folder": (b"", False)})
     written(left, {"kept": (b"x" * 90, False), "huge": (b"h" * 101, False), "folder": (b"now a file", False)})
@@ -127,7 +130,7 @@ async def test_what_is_dropped_has_a_reason(channel: Any, tmp_path: Path, monkey
         ("link", "symlink"), ("m2", "file"), ("m3", "file"),
     ]  # fmt: skip
     assert patch.dropped == {
-        "huge": diff_module.FILE_TOO_LARGE, "m1": "not readable", "__pycache__": "byte code", ".git": "git directory",
+        "huge": comparison.FILE_TOO_LARGE, "m1": "not readable", "__pycache__": "byte code", ".git": "git directory",
         "deep/.git": "git directory", "package.egg-info": "package metadata",
     }  # fmt: skip
 
@@ -135,18 +138,94 @@ async def test_what_is_dropped_has_a_reason(channel: Any, tmp_path: Path, monkey
 _digest = keeper.digest_of
 
 
-async def test_a_folder_that_cannot_be_read_deletes_nothing(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_read_deletes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path / "pristine", {"hidden/a": (b"", False), "b": (b"", False)})
-    found = TreeSnapshot({"hidden": Entry("directory", mode=0)}).diff(tmp_path / "pristine")
-    assert found == Patch((Change("b", "deleted"),), {"hidden": "not readable"})
+    _answer(monkeypatch, [Record("hidden", "directory", mode=0)])
+    found = await snapshot(object(), "/app", tmp_path / "pristine")  # type: ignore[arg-type]
+    assert found.diff(tmp_path / "pristine") == Patch((Change("b", "deleted"),), {"hidden": "not readable"})
+    with pytest.raises(SandboxError, match="were compared with"):
+        found.diff(tmp_path / "elsewhere")
+
+
+@settings(max_examples=60, deadline=None)
+@given(before=FILES, after=FILES, links=st.dictionaries(PATHS, NAMES, max_size=4), room=st.integers(0, 6))
+def test_what_a_patch_has_room_for_is_the_same_in_every_environment(
+    before: dict[str, tuple[bytes, bool]],
+    after: dict[str, tuple[bytes, bool]],
+    links: dict[str, str],
+    room: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    root = tmp_path_factory.mktemp("trees")
+    pristine, left = root / "pristine", root / "left"
+    for folder, files in ((pristine, before), (left, after)):
+        written(folder, files)
+        for path, target in links.items():
+            place = folder / path
+            if (folder == left or len(path) % 2) and place.parent.is_dir() and not os.path.lexists(place):
+                place.symlink_to(target)
+    with pytest.MonkeyPatch.context() as patcher:
+        patcher.setattr(comparison, "MAX_CHANGES", room)
+        patcher.setattr(comparison, "MAX_PATCH_BYTES", room * 2)
+        listed = asyncio.run(_snapshot(left, pristine, root, patcher)).diff(pristine)
+        os.setxattr(left, "user.overlay.opaque", b"y")  # The layer says that all of the pristine tree is gone, too.
+        assert OverlaySnapshot(left).diff(pristine) == listed
+
+
+async def test_links_do_not_crowd_out_what_was_mended(
+    channel: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison, "MAX_CHANGES", 3)
+    pristine, left = tmp_path / "pristine", tmp_path / "left"
+    written(pristine, {"zz/core.py": (b"a - b", False)})
+    written(left, {"zz/core.py": (b"a + b", False), "zz/new.py": (b"", False)})
+    for number in range(5):
+        (left / f"a{number}").symlink_to("elsewhere")
+    patch = (await snapshot(channel, str(left), pristine)).diff(pristine)
+    assert [change.path for change in patch.changes] == ["a0", "zz/core.py", "zz/new.py"]
+    assert patch.dropped == dict.fromkeys(("a1", "a2", "a3", "a4"), comparison.TOO_MANY_CHANGES)
+
+
+async def test_a_tree_is_worked_on_beside_the_event_loop(
+    channel: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, threads = threading.get_ident(), []
+    written(tmp_path / "pristine", {"a": (b"1", False)})
+    written(tmp_path / "left", {"a": (b"2", False)})
+    for module, name in ((tree, "digests"), (tree, "Comparison"), (records, "decode")):
+        monkeypatch.setattr(module, name, _noting(getattr(module, name), threads))
+    await snapshot(channel, str(tmp_path / "left"), tmp_path / "pristine")
+    assert len(threads) == 4 and here not in threads
+
+
+def _noting(call: Callable[..., Any], threads: list[int]) -> Callable[..., Any]:
+    def noted(*arguments: Any) -> Any:
+        threads.append(threading.get_ident())
+        return call(*arguments)
+
+    return noted
+
+
+async def test_only_what_was_asked_for_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _answer(monkeypatch, [Record("a", "file", b"12")])
+    assert await tree.fetch(object(), "/app", {"a": 2}) == {"a": b"12"}  # type: ignore[arg-type]
+    for wanted in ({"a": 1}, {"b": 2}, {"a": 2, "b": 0}):
+        with pytest.raises(SandboxError, match="other files than it was asked for"):
+            await tree.fetch(object(), "/app", wanted)  # type: ignore[arg-type]
+
+
+def _answer(monkeypatch: pytest.MonkeyPatch, told: list[Record]) -> None:
+    """Whatever a keeper is asked, these are its records."""
+
+    async def operate(*_: object) -> bytes:
+        return records.encode(told)
+
+    monkeypatch.setattr(tree, "operate", operate)
 
 
 @pytest.mark.parametrize("path", ["../up", "/etc/passwd", "a//b", "."])
 async def test_a_path_that_leads_out_is_refused(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def operate(*_: object) -> bytes:
-        return records.encode([Record(path, "file", struct.pack("!Q", 0))])
-
-    monkeypatch.setattr(tree, "operate", operate)
+    _answer(monkeypatch, [Record(path, "file", struct.pack("!Q", 0))])
     with pytest.raises(SandboxError, match="told of a file named"):
         await tree.listing(object(), "/app")  # type: ignore[arg-type]
 
