@@ -17,7 +17,7 @@ from lego_rl.sandbox import records
 from lego_rl.sandbox.channel import Channel, SandboxDied
 from lego_rl.sandbox.hole import Hole
 from lego_rl.sandbox.limits import Limits
-from lego_rl.sandbox.loss import Loss, lost
+from lego_rl.sandbox.loss import Loss, SandboxLostError, lost
 from lego_rl.sandbox.network import Relay
 from lego_rl.sandbox.output import BoundedOutput, OutputPipe
 from lego_rl.sandbox.records import Record
@@ -56,6 +56,8 @@ class ControlledSandbox(ABC):
         """This host has ended it: a first process that answers no more is no loss."""
         self._dead = False
         """Every process in it is dead for certain: what it wrote changes no more."""
+        self._taken_away = False
+        """Somebody else took it away: there is nothing left to kill, and nothing to read."""
         self._closed = False
 
     @property
@@ -95,7 +97,11 @@ class ControlledSandbox(ABC):
         if self._relay is not None:
             await self._relay.close()
         self._asked_to_end = True
-        await self._die()
+        try:
+            await self._die()
+        except SandboxLostError:
+            self._taken_away = True
+            raise
         self._dead = True
 
     async def close(self) -> None:
@@ -103,7 +109,9 @@ class ControlledSandbox(ABC):
         if self._closed:
             return
         try:
-            await self.kill()
+            if not self._taken_away:
+                with suppress(SandboxLostError):
+                    await self.kill()
         finally:
             self._closed = True
             await self._discard()

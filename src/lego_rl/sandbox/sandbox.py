@@ -245,9 +245,9 @@ class Sandbox(Protocol):
         ...
 
     async def close(self) -> None:
-        """Kill everything and remove what the sandbox wrote.
+        """Kill everything and remove what the sandbox wrote; of one that was taken away there is nothing to kill.
 
         Raises:
-            SandboxError: A process is still alive. What merely cannot be removed is logged and left.
+            SandboxError: A process may still be alive. What merely cannot be removed is logged and left.
         """
         ...

@@ -218,15 +218,8 @@ class PodSandbox(ControlledSandbox):
         return await self._told(lambda keeper: operate(keeper, ["report", name]))
 
     @override
-    async def close(self) -> None:
-        """See `Sandbox.close`. Without its stream the work container ends, whatever the cluster answers."""
-        if self._closed:
-            return
-        self._asked_to_end = self._closed = True
-        await self._discard()
-
-    @override
     async def _discard(self) -> None:
+        """Without its stream the work container ends, whatever the cluster answers."""
         if self._listener is not None:
             self._listener.close()
         await self._resources.aclose()

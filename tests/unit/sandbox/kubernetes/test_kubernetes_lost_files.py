@@ -4,6 +4,7 @@ it away is told by the class of the error, and what the agent's files bring abou
 import asyncio
 import struct
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from lego_rl.sandbox.kubernetes.pod import PodSandbox
 from lego_rl.sandbox.kubernetes.pod_image import PodImage
 from lego_rl.sandbox.kubernetes.run import Run
 from lego_rl.sandbox.kubernetes.starting import open_stream
-from lego_rl.sandbox.kubernetes.stream import FRAME, STDOUT
+from lego_rl.sandbox.kubernetes.stream import FRAME, STDOUT, StreamEnd
 from lego_rl.sandbox.limits import DEFAULT_LIMITS
 from lego_rl.sandbox.loss import RuntimeLostError, SandboxKilledError, SandboxLostError
 from lego_rl.sandbox.state import State
@@ -41,6 +42,7 @@ class Keeper(Server):
     Attributes:
         breaks: What happens to the stream at an operation of `BREAKS`, if anything.
         streams: Connections of streams.
+        severed: How often the host hung up on a first process.
     """
 
     def __init__(self) -> None:
@@ -48,6 +50,7 @@ class Keeper(Server):
         self.breaks: Callable[[], None] | None = None
         self.status = 0
         self.streams: list[web.Request] = []
+        self.severed = 0
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         if not request.path.endswith("/exec") or self.script == [SILENT]:
@@ -63,6 +66,7 @@ class Keeper(Server):
                 asked[number] = message.data[1 + FRAME.size :].split(b"\0")[0].decode()
             if letter != b"E":
                 continue
+            self.severed += asked[number] == "sever"
             if self.breaks is not None and asked[number] in BREAKS:
                 self.breaks()
                 self.cut()
@@ -109,7 +113,8 @@ async def box(run: Run, told: Told, tmp_path: Path) -> AsyncIterator[PodSandbox]
     try:
         yield made
     finally:
-        await made.close()
+        with suppress(SandboxError):  # Many of these clusters never say that it is dead.
+            await made.close()
 
 
 async def killed(box: PodSandbox, told: Told) -> None:
@@ -133,6 +138,43 @@ async def test_what_a_dead_pod_holds_is_read(box: PodSandbox, told: Told, server
     assert await box.report() == b"told"
     assert (await box.snapshot()).diff(box.image.pristine) == Patch()
     assert [path for method, path, _ in server[0].asked if method == "DELETE"] == [f"{PODS}/pod"]
+
+
+async def test_a_sandbox_is_closed_when_it_is_dead(
+    box: PodSandbox, told: Told, server: tuple[Keeper, TestServer]
+) -> None:
+    await told(containerStatuses=DEAD)
+    await box.close()
+    assert server[0].severed == 1 and box._stream.end is StreamEnd.HUNG_UP
+    await box.close()
+    assert server[0].severed == 1
+
+
+async def test_a_sandbox_that_may_be_alive_is_not_closed_in_silence(
+    box: PodSandbox, server: tuple[Keeper, TestServer]
+) -> None:
+    with pytest.raises(SandboxError, match="does not say that the work container"):
+        await box.close()
+    assert server[0].severed == 1 and box._stream.end is StreamEnd.HUNG_UP, "what there is to give back is given back"
+    await box.close()
+
+
+async def test_a_sandbox_that_was_taken_away_is_closed_without_being_killed_twice(
+    box: PodSandbox, server: tuple[Keeper, TestServer]
+) -> None:
+    server[0].script = [GONE]
+    with pytest.raises(SandboxKilledError):
+        await box.kill()
+    await box.close()
+    assert server[0].severed == 1
+
+
+async def test_a_sandbox_that_was_taken_away_unnoticed_is_closed(
+    box: PodSandbox, server: tuple[Keeper, TestServer]
+) -> None:
+    server[0].script = [GONE]
+    await box.close()
+    assert server[0].severed == 1
 
 
 async def test_a_cluster_that_is_silent_when_a_sandbox_is_killed_took_it(
