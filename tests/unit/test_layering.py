@@ -86,6 +86,21 @@ def test_a_room_knows_nothing_of_what_is_not_its_business(path: Path) -> None:
             assert not f"{name}.".startswith(f"lego_rl.{unknown}."), f"{path}:{line} imports {name}"
 
 
+ENVIRONMENTS = ("bubblewrap", "docker", "kubernetes")
+MAY_CHOOSE_ONE = {"sandbox/environments.py", "sandbox/settings.py", "conformance/trial.py"}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_only_who_chooses_an_environment_knows_which_there_are(path: Path) -> None:
+    relative = path.relative_to(SOURCE)
+    if str(relative) in MAY_CHOOSE_ONE:
+        return
+    own = relative.parts[1] if room(path) == "sandbox" else ""
+    for line, name in imported(path):
+        for other in set(ENVIRONMENTS) - {own}:
+            assert not f"{name}.".startswith(f"lego_rl.sandbox.{other}."), f"{path}:{line} imports {name}"
+
+
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_heavy_libraries_stay_in_their_rooms(path: Path) -> None:
     relative = str(path.relative_to(SOURCE))

@@ -7,7 +7,7 @@ What is read afterwards was written by code of the host: Harbor's result, and th
 
 import builtins
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,18 +17,12 @@ from harbor.trial.errors import AgentSetupTimeoutError, EnvironmentStartTimeoutE
 from harbor.trial.trial import Trial
 from pydantic import TypeAdapter
 
-from lego_rl import errors
 from lego_rl.errors import LegoError
 from lego_rl.harness.start import BUNDLE_MOUNT
 from lego_rl.rollout.spec import Grading, TrialSpec
 from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
-from lego_rl.sandbox.grading import GradingHinderedError, GradingStartError
-from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.limits import LimitHits
-from lego_rl.sandbox.loss import RuntimeLostError, SandboxKilledError, SandboxLostError
-from lego_rl.sandbox.seal import SealError
 from lego_rl.sandbox.settings import SandboxSettings
-from lego_rl.sandbox.transfer import TransferError
 from lego_rl.sandbox.verdict import Patch, Verdict
 from lego_rl.sandbox.verifier import LIMITS_FILE, PATCH_FILE, VERDICT_FILE
 
@@ -39,25 +33,8 @@ VERIFIER_GRACE_FACTOR = 4.0
 """The same for grading, whose limit is the task's own: Harbor's is this many times as long."""
 
 _LIMIT_HITS = TypeAdapter(LimitHits)
-_FORESEEN: tuple[type[BaseException], ...] = (
-    TransferError,
-    ClusterError,
-    SealError,
-    SandboxLostError,
-    SandboxKilledError,
-    RuntimeLostError,
-    GradingHinderedError,
-    GradingStartError,
-    EnvironmentStartTimeoutError,
-    AgentSetupTimeoutError,
-)
-"""Kinds that say what went wrong, beside those of `errors` and of the operating system."""
-_KINDS: Mapping[str, type[BaseException]] = {
-    kind.__name__: kind
-    for kind in (*vars(builtins).values(), *vars(errors).values(), *_FORESEEN, VerifierTimeoutError)
-    if isinstance(kind, type) and issubclass(kind, BaseException)
-}
-"""Harbor's result has only the name of an exception's class. One of another name is of no kind that is known here."""
+_FORESEEN = (LegoError, OSError, EnvironmentStartTimeoutError, AgentSetupTimeoutError)
+"""Kinds that say what went wrong: ours, those of the operating system, and time limits."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +54,26 @@ class Failure:
     @property
     def is_foreseen(self) -> bool:
         """Whether it is of a kind that says what went wrong: one of ours, of the operating system, or a time limit."""
-        return self.is_a(LegoError, OSError, *_FORESEEN)
+        return self.is_a(*_FORESEEN)
 
     def is_a(self, *kinds: type[BaseException]) -> bool:
         """Whether it is of one of these kinds, or of one derived from them that is known here."""
-        known = _KINDS.get(self.kind)
+        known = _kinds().get(self.kind)
         return known is not None and issubclass(known, kinds)
+
+
+def _kinds() -> dict[str, type[BaseException]]:
+    """Harbor's result has only the name of an exception's class: the classes that a name can mean. Of ours these are
+    all that there are by now, whichever environment has them."""
+    plain = (kind for kind in vars(builtins).values() if isinstance(kind, type) and issubclass(kind, BaseException))
+    kinds = (*plain, EnvironmentStartTimeoutError, AgentSetupTimeoutError, VerifierTimeoutError, *_derived(LegoError))
+    return {kind.__name__: kind for kind in kinds}
+
+
+def _derived(kind: type[BaseException]) -> Iterator[type[BaseException]]:
+    yield kind
+    for each in kind.__subclasses__():
+        yield from _derived(each)
 
 
 class UnreadableGradesError(Exception):

@@ -20,7 +20,6 @@ from typing import Literal
 
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox import lack
-from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitHits, Limits
 from lego_rl.sandbox.loss import SandboxLostError, lost
 from lego_rl.sandbox.mounts import Mount
@@ -212,8 +211,7 @@ async def _fresh(image: TaskImage, limits: Limits, task: Task, run: _Run) -> San
         return box
     except (SandboxError, OSError) as error:
         problem, fix = (error.problem, error.fix) if isinstance(error, SandboxError) else (str(error), "")
-        # A cluster holds every pod to its own share of a node's processors.
-        late = lack.is_of_time(error) and not isinstance(error, ClusterError) and not pressure.was_low()
+        late = lack.is_of_time(error) and not pressure.was_low()
         hindered = late or lack.is_of_room(error) or increase(killed, oom_kills()) != 0
         problem, fix = f"the grading sandbox could not be built: {problem}", fix or "run: lego-rl check sandbox"
         if hindered:

@@ -8,11 +8,17 @@ import os
 import subprocess
 from collections.abc import Iterator
 
+from lego_rl.errors import SandboxError
+
 _OF_A_PROCESS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EADDRNOTAVAIL)
 _OF_RIGHTS = (errno.EACCES, errno.EPERM)
 _OF_A_MACHINE = (*_OF_A_PROCESS, errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.ETOOMANYREFS)
 _WORDS = tuple(os.strerror(code).lower() for code in _OF_A_MACHINE)
 """How programs say it that Lego-RL starts, such as bubblewrap, and daemons that it asks."""
+
+
+class RemoteError(SandboxError):
+    """A machine beside this one could not do its part: how busy this one is does not explain it."""
 
 
 def is_own(error: BaseException) -> bool:
@@ -29,8 +35,10 @@ def is_of_room(error: BaseException) -> bool:
 
 
 def is_of_time(error: BaseException) -> bool:
-    """Whether something took too long, as everything does on a machine that sandboxes keep busy."""
-    return any(isinstance(each, TimeoutError | subprocess.TimeoutExpired) for each in _chain(error))
+    """Whether something of this machine took too long, as everything does where sandboxes keep it busy."""
+    return not isinstance(error, RemoteError) and any(
+        isinstance(each, TimeoutError | subprocess.TimeoutExpired) for each in _chain(error)
+    )
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -9,6 +9,7 @@ from lego_rl.errors import RunError, SandboxError, TaskError
 from lego_rl.rollout import evidence
 from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.harbor_trial import Grades
+from lego_rl.sandbox.docker.engine import DaemonError
 from lego_rl.sandbox.grading import GradingStartError
 from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.loss import Loss, LossCause, RuntimeLostError, SandboxKilledError, SandboxLostError, lost
@@ -17,7 +18,9 @@ from lego_rl.sandbox.seal import SealError
 from lego_rl.sandbox.transfer import TransferError
 
 
-@pytest.mark.parametrize("kind", [SandboxError, RunError, ClusterError, EnvironmentStartTimeoutError, PermissionError])
+@pytest.mark.parametrize(
+    "kind", [SandboxError, RunError, ClusterError, DaemonError, EnvironmentStartTimeoutError, PermissionError]
+)
 def test_what_fails_before_the_sandbox_stands_is_its_start(kind: type[Exception]) -> None:
     assert ended(worked(began=False, sandbox_started=False), Grades(), failure(kind)) == (Ended.SANDBOX_START, None)
 
@@ -56,6 +59,7 @@ def test_of_grading_only_what_the_tested_code_cannot_bring_about_is_ours() -> No
     for kind in (SealError, SandboxError, SandboxLostError, TransferError, ClusterError, EngineError):
         assert ended(worked(), PATCH, failure(kind))[1] == 0, kind
     assert ended(worked(), PATCH, failure(SandboxError)) == (Ended.VERIFIER_CRASHED, 0)
+    assert ended(worked(), Grades(), failure(DaemonError)) == (Ended.NO_SNAPSHOT, 0)
     assert ended(worked(), PATCH, failure(VerifierTimeoutError)) == (Ended.VERIFIER_TIMEOUT, 0)
 
 

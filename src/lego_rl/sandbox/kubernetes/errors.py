@@ -1,12 +1,13 @@
 """What an API server answers when it does not do what it is asked."""
 
-from lego_rl.errors import SandboxError
+from lego_rl.sandbox.lack import RemoteError
 
 ROLE = "kubectl apply -f role.yaml, with the role of docs/kubernetes.md"
 
 
-class ClusterError(SandboxError):
-    """The cluster could not do its part: a fault of the infrastructure, whatever a pod did.
+class ClusterError(RemoteError):
+    """The cluster could not do its part: a fault of the infrastructure, whatever a pod did. It holds every pod to its
+    own share of a node's processors.
 
     Attributes:
         status: The HTTP status; ``None`` where there was no answer at all.
