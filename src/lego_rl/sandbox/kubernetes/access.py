@@ -5,6 +5,7 @@ Invariant: what is missing is named with the rule that allows it; nothing is cre
 
 from collections.abc import Mapping, Sequence
 
+from lego_rl.sandbox.kubernetes.answers import Review, read
 from lego_rl.sandbox.kubernetes.api import Api
 from lego_rl.sandbox.kubernetes.errors import ROLE, ClusterError
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
@@ -51,4 +52,4 @@ async def _may(api: Api, group: str, resource: str, verb: str) -> bool:
             "spec": {"resourceAttributes": asked},
         },
     )
-    return bool(answer["status"]["allowed"])
+    return read(Review, answer).status.allowed

@@ -56,9 +56,14 @@ def cluster_addresses(
         variables: Of a container, which name the API server's service.
         resolvers: Name servers of a pod.
         neighbour: Address of another pod, which takes connections.
+
+    Raises:
+        SandboxError: A variable is no port.
     """
     service = variables.get("KUBERNETES_SERVICE_HOST")
     port = variables.get("KUBERNETES_SERVICE_PORT", "443")
+    if not (port.isascii() and port.isdecimal()):
+        raise SandboxError(f"a pod has KUBERNETES_SERVICE_PORT={port!r}", "set no such variable in the task's image")
     found = [] if service is None else [(service, int(port))]
     return (*_numeric(host), *found, *((resolver, DNS_PORT) for resolver in resolvers), (neighbour, SENTINEL_PORT))
 

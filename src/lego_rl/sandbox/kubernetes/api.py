@@ -11,7 +11,7 @@ import logging
 import random
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
@@ -19,6 +19,7 @@ from typing import Any, Self
 
 import aiohttp
 
+from lego_rl.sandbox.kubernetes.answers import Event, Version, read
 from lego_rl.sandbox.kubernetes.connection import Connection, connection
 from lego_rl.sandbox.kubernetes.errors import ClusterError, refused, unreachable
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
@@ -109,19 +110,20 @@ class Api:
         Raises:
             ClusterError: It does not answer.
         """
-        found = await self.get("/version")
-        major, minor = (re.sub(r"\D.*", "", str(found[name])) or "0" for name in ("major", "minor"))
+        found = read(Version, await self.get("/version"))
+        major, minor = (re.match("[0-9]*", each)[0] or "0" for each in (found.major, found.minor))  # type: ignore[index]
         return int(major), int(minor)
 
     async def now(self) -> datetime:
         """The API server's clock, to the second.
 
         Raises:
-            ClusterError: It does not answer.
+            ClusterError: It does not answer, or does not tell the time.
         """
         if self._clock is None:
             await self.version()
-        assert self._clock is not None
+        if self._clock is None:
+            raise ClusterError("the cluster does not say what time it is", "look at what stands before its API server")
         return self._clock
 
     async def replace(self, path: str, manifest: Manifest) -> Manifest:
@@ -219,17 +221,17 @@ class Api:
             server_hostname=self.cluster.server_name,
             timeout=aiohttp.ClientTimeout(total=ATTEMPT_SECONDS),
         ) as answer:
-            text = await answer.text()
-            if date := answer.headers.get("Date"):
-                self._clock = parsedate_to_datetime(date)
+            text = await answer.text(errors="replace")
+            with suppress(ValueError):
+                self._clock = parsedate_to_datetime(answer.headers.get("Date", ""))
             try:
                 found = json.loads(text) if text else {}
-            except ValueError:
+            except (ValueError, RecursionError):
                 found = {"message": text}
             return answer, found if isinstance(found, dict) else {"message": text}
 
-    async def watch(self, path: str, query: Mapping[str, str]) -> AsyncIterator[tuple[str, Manifest]]:
-        """Kind (``ADDED``, ``MODIFIED``, ``DELETED``, ``ERROR``) and object of each event, until the server ends it.
+    async def watch(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Event]:
+        """Each event (``ADDED``, ``MODIFIED``, ``DELETED``, ``ERROR``), until the server ends it.
 
         Raises:
             ClusterError: It cannot be watched.
@@ -245,11 +247,10 @@ class Api:
                 timeout=aiohttp.ClientTimeout(total=None, sock_read=WATCH_SECONDS + ATTEMPT_SECONDS),
             ) as answer:
                 if answer.status >= 400:
-                    raise refused("GET", path, answer.status, await answer.text())
+                    raise refused("GET", path, answer.status, await answer.text(errors="replace"))
                 async for line in answer.content:
-                    event = json.loads(line)
-                    yield str(event["type"]), event["object"]
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+                    yield read(Event, json.loads(line))
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError, RecursionError) as error:
             raise unreachable(self.cluster.host, str(error) or type(error).__name__) from error
 
     async def stream(self, pod: str, container: str, argv: Sequence[str]) -> aiohttp.ClientWebSocketResponse:

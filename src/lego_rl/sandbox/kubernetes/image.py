@@ -135,7 +135,7 @@ async def _look(settings: KubernetesSettings, state: State, reference: str, work
         pod = manifests.sandbox_pod(run.identity, plan, settings, user_namespaces=run.user_namespaces)
         await create_pod(run, pod, stack)
         status = await wait_for(run, name, KEEPER)
-        identity = str(pod_status.container(status, KEEPER).get("imageID") or "")
+        identity = pod_status.container(status, KEEPER).image_id
         folder = place_of(state, identity, workdir)
         if not folder.is_dir():
             stream = await open_stream(run, name)

@@ -13,6 +13,8 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox.records import Record
 
 COUNT_SECONDS = 5.0
+DIGITS = 20
+"""Of the largest number of 64 bits."""
 MEMORY = (("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"), "oom_kill")
 """Files, with control groups of version 2 and of version 1, and the word before the count: processes killed."""
 PROCESSES = (("/sys/fs/cgroup/pids.events", "/sys/fs/cgroup/pids/pids.events"), "max")
@@ -35,12 +37,14 @@ async def _count(get: Get, paths: tuple[str, ...], word: str) -> int:
     for path in paths:
         with suppress(SandboxError, TimeoutError):
             async with asyncio.timeout(COUNT_SECONDS):
-                (record,) = await get(path)
-            return count_in(record.content, word)
+                records = await get(path)
+            if [record.kind for record in records] == ["file"]:
+                return count_in(records[0].content, word)
     return 0
 
 
 def count_in(content: bytes, word: str) -> int:
-    """The number after a word at the beginning of a line; 0 where there is none."""
+    """The number after a word at the beginning of a line; 0 where there is none that a kernel counts to."""
     lines = (line.partition(" ")[::2] for line in content.decode(errors="replace").splitlines())
-    return next((int(count) for name, count in lines if name == word and count.isdecimal()), 0)
+    counts = (count for name, count in lines if name == word)
+    return next((int(count) for count in counts if count.isdecimal() and len(count) <= DIGITS), 0)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from lego_rl.owner import is_dead, own_stamp
+from lego_rl.sandbox.kubernetes.answers import Lease, LeaseList, read
 from lego_rl.sandbox.kubernetes.api import Api, Manifest
 from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.kubernetes.labels import LEGO, MANAGED_BY, OWNER, Identity, selector
@@ -35,22 +36,21 @@ def new_lease(identity: Identity) -> Manifest:
     }
 
 
-def reference(lease: Manifest) -> Manifest:
+def reference(lease: Lease) -> Manifest:
     """The reference that makes an object belong to a lease."""
-    metadata = lease["metadata"]
-    return {"apiVersion": GROUP, "kind": "Lease", "name": metadata["name"], "uid": metadata["uid"]}
+    return {"apiVersion": GROUP, "kind": "Lease", "name": lease.metadata.name, "uid": lease.metadata.uid}
 
 
-async def renew(api: Api, lease: Manifest) -> Manifest:
+async def renew(api: Api, lease: Lease) -> None:
     """Say that the holder is still there.
 
     Raises:
         ClusterError: The lease is gone, or the cluster does not answer.
     """
-    path = api.path(GROUP, "leases", lease["metadata"]["name"])
+    path = api.path(GROUP, "leases", lease.metadata.name)
     current = await api.get(path)
-    current["spec"]["renewTime"] = _now()
-    return await api.replace(path, current)
+    read(Lease, current)
+    await api.replace(path, {**current, "spec": {**current.get("spec", {}), "renewTime": _now()}})
 
 
 async def reap(api: Api, owner: str) -> list[str]:
@@ -64,27 +64,27 @@ async def reap(api: Api, owner: str) -> list[str]:
         ClusterError: The cluster does not answer, or forbids it.
     """
     path = api.path(GROUP, "leases")
-    found = await api.get(path, {"labelSelector": selector({MANAGED_BY: LEGO, OWNER: owner})})
+    found = read(LeaseList, await api.get(path, {"labelSelector": selector({MANAGED_BY: LEGO, OWNER: owner})}))
     removed = []
-    for lease in found["items"]:
+    for lease in found.items or ():
         if is_abandoned(lease, await api.now()):
-            name = str(lease["metadata"]["name"])
-            await api.delete(f"{path}/{name}", uid=lease["metadata"]["uid"])
-            removed.append(name)
+            await api.delete(f"{path}/{lease.metadata.name}", uid=lease.metadata.uid)
+            removed.append(lease.metadata.name)
     return removed
 
 
-def is_abandoned(lease: Manifest, now: datetime) -> bool:
+def is_abandoned(lease: Lease, now: datetime) -> bool:
     """Whether a lease's holder is known to be dead, by the cluster's clock where it is of another machine."""
-    spec = lease.get("spec", {})
-    machine, _, stamp = str(spec.get("holderIdentity") or "").partition(" ")
+    spec = lease.spec
+    machine, _, stamp = (spec.holder_identity or "").partition(" ")
     if machine == _machine() and is_dead(stamp):
         return True
-    try:
-        renewed = datetime.fromisoformat(str(spec["renewTime"]))
-        return now - renewed > timedelta(seconds=float(spec["leaseDurationSeconds"]))
-    except (KeyError, ValueError, TypeError):
+    if spec.renew_time is None or spec.lease_duration_seconds is None:
         return False  # What does not say when it was renewed is nobody's to remove.
+    try:
+        return now - datetime.fromisoformat(spec.renew_time) > timedelta(seconds=spec.lease_duration_seconds)
+    except (ValueError, TypeError, OverflowError):  # It is no time, or one of no time zone.
+        return False
 
 
 def _machine() -> str:

@@ -1,11 +1,12 @@
 """Which of its own limits a pod ran into: what the keeper measured, what the kernel counted, what the cluster said."""
 
+from lego_rl.sandbox.kubernetes.answers import Pod
 from lego_rl.sandbox.kubernetes.manifests import WORK
-from lego_rl.sandbox.kubernetes.pod_status import Departure, Status, departed, out_of_memory
+from lego_rl.sandbox.kubernetes.pod_status import Departure, departed, out_of_memory
 from lego_rl.sandbox.limits import LimitHits
 
 
-def limit_hits(measured: LimitHits, pod: Status | None) -> LimitHits:
+def limit_hits(measured: LimitHits, pod: Pod | None) -> LimitHits:
     """Both together.
 
     Args:

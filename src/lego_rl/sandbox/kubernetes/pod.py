@@ -17,13 +17,14 @@ from lego_rl.sandbox.channel import Channel, SandboxDied
 from lego_rl.sandbox.controlled import ControlledSandbox
 from lego_rl.sandbox.hole import Hole
 from lego_rl.sandbox.kubernetes import kernel_counts, limit_hits, manifests, pod_status, tree
+from lego_rl.sandbox.kubernetes.answers import Pod
 from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.kubernetes.filling import fill
 from lego_rl.sandbox.kubernetes.labels import new_name
 from lego_rl.sandbox.kubernetes.manifests import KEEPER, WORK
 from lego_rl.sandbox.kubernetes.plan import Egress, plan_of
 from lego_rl.sandbox.kubernetes.pod_image import PodImage
-from lego_rl.sandbox.kubernetes.pod_status import Departure, Status
+from lego_rl.sandbox.kubernetes.pod_status import Departure
 from lego_rl.sandbox.kubernetes.run import Run, use
 from lego_rl.sandbox.kubernetes.starting import create_pod, open_stream, wait_for
 from lego_rl.sandbox.kubernetes.stream import PodStream
@@ -74,7 +75,7 @@ class PodSandbox(ControlledSandbox):
         self._listener = listener
         self._environment: dict[str, str] = {}
         self._hits = LimitHits()
-        self._last: Status | None = None
+        self._last: Pod | None = None
         self._taken: tree.TreeSnapshot | None = None
         self._resources = AsyncExitStack()
         self._watching: asyncio.Task[None] | None = None
@@ -112,7 +113,7 @@ class PodSandbox(ControlledSandbox):
             pod = manifests.sandbox_pod(run.identity, plan, run.settings, user_namespaces=run.user_namespaces)
             await create_pod(run, pod, stack)
             status = await wait_for(run, name, WORK, KEEPER)
-            if (found := pod_status.container(status, WORK).get("imageID")) != image.identity:
+            if (found := pod_status.container(status, WORK).image_id) != image.identity:
                 raise ClusterError(
                     f"{image.image} is not the image any more that it was ({found})", "name it by its digest"
                 )
@@ -288,7 +289,7 @@ class PodSandbox(ControlledSandbox):
             await asyncio.wait({self._watching})
 
 
-def _over(pod: Status | None) -> bool | None:
+def _over(pod: Pod | None) -> bool | None:
     """Whether the work container is dead, or nothing of it can be had any more."""
     if pod is None or pod_status.has_ended(pod, WORK) or pod_status.departed(pod).how is not Departure.NONE:
         return True

@@ -7,10 +7,9 @@ against the cluster. The reasons are those of the kubelet, the scheduler and the
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Literal
 
-type Status = dict[str, Any]
-"""A pod as the API tells of it."""
+from lego_rl.sandbox.kubernetes.answers import ContainerStatus, Pod, PodStatus
 
 WAITING_FOR_GOOD = {
     "ImagePullBackOff": "see that sandbox.kubernetes can pull the image: its name, its registry and pull_secret",
@@ -69,28 +68,28 @@ class Departed:
     limit: Limit | None = None
 
 
-def container(pod: Status, name: str) -> Status:
-    """The status of one container; empty before there is one."""
-    return next((each for each in _containers(pod) if each["name"] == name), {})
+def container(pod: Pod, name: str) -> ContainerStatus:
+    """The status of one container; one that says nothing before there is one."""
+    return next((each for each in _containers(pod) if each.name == name), ContainerStatus(name))
 
 
-def has_ended(pod: Status, name: str) -> bool:
+def has_ended(pod: Pod, name: str) -> bool:
     """Whether a container is dead for good."""
-    return "terminated" in container(pod, name).get("state", {})
+    return container(pod, name).state.terminated is not None
 
 
-def is_running(pod: Status, name: str) -> bool:
+def is_running(pod: Pod, name: str) -> bool:
     """Whether a container runs."""
-    return "running" in container(pod, name).get("state", {})
+    return container(pod, name).state.running is not None
 
 
-def out_of_memory(pod: Status, name: str) -> bool:
+def out_of_memory(pod: Pod, name: str) -> bool:
     """Whether the kernel killed a container for its own memory limit."""
-    ended: Status = container(pod, name).get("state", {}).get("terminated", {})
-    return bool(ended.get("reason") == "OOMKilled")
+    ended = container(pod, name).state.terminated
+    return ended is not None and ended.reason == "OOMKilled"
 
 
-def departed(pod: Status | None) -> Departed:
+def departed(pod: Pod | None) -> Departed:
     """How a pod left.
 
     Args:
@@ -98,41 +97,40 @@ def departed(pod: Status | None) -> Departed:
     """
     if pod is None:
         return Departed(Departure.REMOVED, "somebody deleted the pod")
-    found = _by_reason(pod.get("status", {})) or _by_conditions(pod.get("status", {}))
-    if found is None and pod.get("metadata", {}).get("deletionTimestamp"):
+    found = _by_reason(pod.status) or _by_conditions(pod.status)
+    if found is None and pod.metadata.deletion_timestamp:
         return Departed(Departure.REMOVED, "somebody deleted the pod")
     return found or Departed(Departure.NONE)
 
 
-def has_settled(pod: Status) -> bool:
+def has_settled(pod: Pod) -> bool:
     """Whether a pod has ended for what happened in it: whoever tidies it away afterwards took nothing away."""
-    is_final = pod.get("status", {}).get("phase") in FINAL
-    return is_final and departed(pod).how in (Departure.NONE, Departure.EVICTED)
+    return pod.status.phase in FINAL and departed(pod).how in (Departure.NONE, Departure.EVICTED)
 
 
-def _by_reason(status: Status) -> Departed | None:
-    reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
+def _by_reason(status: PodStatus) -> Departed | None:
+    reason, message = status.reason, status.message
     if reason == "Evicted":
         # A node short of memory was not made so by a pod that may use no more than it has reserved. Disk, inodes and
         # process ids are not reserved: a pod can exhaust them faster than anybody looks.
         if message.startswith(f"{NODE_IS_SHORT}memory"):
             return Departed(Departure.REMOVED, message)
         return Departed(Departure.EVICTED, message or reason, limit_of(message))
-    if reason in NODE_REASONS or status.get("phase") == "Unknown":
+    if reason in NODE_REASONS or status.phase == "Unknown":
         return Departed(Departure.NODE, message or reason or NO_ANSWER)
     return Departed(Departure.REMOVED, message or reason) if reason in REMOVAL_REASONS else None
 
 
-def _by_conditions(status: Status) -> Departed | None:
-    for condition in status.get("conditions", ()):
-        disrupted = condition.get("type") == "DisruptionTarget" and condition.get("status") == "True"
+def _by_conditions(status: PodStatus) -> Departed | None:
+    for condition in status.conditions or ():
+        disrupted = condition.type == "DisruptionTarget" and condition.status == "True"
         # By the kubelet itself it is an eviction, or the shutdown of the node, which have names above.
-        if disrupted and condition.get("reason") != "TerminationByKubelet":
-            return Departed(Departure.REMOVED, str(condition.get("message") or condition.get("reason")))
+        if disrupted and condition.reason != "TerminationByKubelet":
+            return Departed(Departure.REMOVED, condition.message or condition.reason or "somebody disrupted the pod")
         # A kubelet calls a pod unready for a container that is not ready, the cluster for a kubelet that is silent.
-        unready = condition.get("type") == "Ready" and condition.get("status") != "True"
-        containers = status.get("containerStatuses") or ()
-        if unready and containers and all(each.get("ready") for each in containers):
+        unready = condition.type == "Ready" and condition.status != "True"
+        containers = status.container_statuses or ()
+        if unready and containers and all(each.ready for each in containers):
             return Departed(Departure.NODE, NO_ANSWER)
     return None
 
@@ -144,35 +142,33 @@ def limit_of(message: str) -> Limit | None:
     return "disk" if any(words in message for words in DISK_WORDS) else None
 
 
-def cannot_start(pod: Status) -> tuple[str, str] | None:
+def cannot_start(pod: Pod) -> tuple[str, str] | None:
     """Why a pod will not start by itself, and what to do; ``None`` where it still may."""
-    status = pod.get("status", {})
     for each in _containers(pod):
-        waiting = each.get("state", {}).get("waiting", {})
-        if (reason := waiting.get("reason")) in WAITING_FOR_GOOD:
-            return f"{reason}: {' '.join(str(waiting.get('message') or '').split())}", WAITING_FOR_GOOD[reason]
-        ended = each.get("state", {}).get("terminated")
-        if ended and ended.get("exitCode") != 0:
-            said = " ".join(f"({ended.get('reason')}) {ended.get('message') or ''}".split())
+        waiting, ended = each.state.waiting, each.state.terminated
+        if waiting is not None and waiting.reason in WAITING_FOR_GOOD:
+            return f"{waiting.reason}: {' '.join(waiting.message.split())}", WAITING_FOR_GOOD[waiting.reason]
+        if ended is not None and ended.exit_code != 0:
+            said = " ".join(f"({ended.reason}) {ended.message}".split())
             return (
-                f"its container {each['name']} ended with {ended.get('exitCode')} {said}",
+                f"its container {each.name} ended with {ended.exit_code} {said}",
                 "see that the image has the Python that sandbox.kubernetes.python names, and its work directory",
             )
-    if status.get("phase") in FINAL:
-        return f"it ended: {status.get('reason') or ''} {status.get('message') or ''}".strip(), "kubectl get events"
+    if pod.status.phase in FINAL:
+        return f"it ended: {pod.status.reason} {pod.status.message}".strip(), "kubectl get events"
     return None
 
 
-def why_pending(pod: Status) -> str:
+def why_pending(pod: Pod) -> str:
     """What a pod that has not started waits for."""
-    for condition in pod.get("status", {}).get("conditions", ()):
-        if condition.get("type") == "PodScheduled" and condition.get("status") != "True":
-            return f"no node takes it: {condition.get('message') or condition.get('reason')}"
-    waiting = (each.get("state", {}).get("waiting", {}) for each in _containers(pod))
-    return next((str(each["reason"]) for each in waiting if each.get("reason")), "its node does not start it")
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status != "True":
+            return f"no node takes it: {condition.message or condition.reason}"
+    waiting = (each.state.waiting for each in _containers(pod))
+    reasons = (each.reason for each in waiting if each is not None and each.reason)
+    return next(reasons, "its node does not start it")
 
 
-def _containers(pod: Status) -> Iterator[Status]:
-    status = pod.get("status", {})
-    yield from status.get("initContainerStatuses") or ()
-    yield from status.get("containerStatuses") or ()
+def _containers(pod: Pod) -> Iterator[ContainerStatus]:
+    yield from pod.status.init_container_statuses or ()
+    yield from pod.status.container_statuses or ()

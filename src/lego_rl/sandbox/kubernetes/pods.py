@@ -8,9 +8,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from lego_rl.sandbox.kubernetes.answers import Pod, PodList, read
 from lego_rl.sandbox.kubernetes.api import Api
 from lego_rl.sandbox.kubernetes.errors import ClusterError
-from lego_rl.sandbox.kubernetes.pod_status import Status, has_settled
+from lego_rl.sandbox.kubernetes.pod_status import has_settled
 
 RETRY_SECONDS = 1.0
 GIVE_UP_SECONDS = 45.0
@@ -30,7 +31,7 @@ class Pods:
         self._api = api
         self._path = api.path("v1", "pods")
         self._selector = selector
-        self._known: dict[str, Status] = {}
+        self._known: dict[str, Pod] = {}
         self._changed = asyncio.Condition()
         self._failure: ClusterError | None = None
         self._task = asyncio.create_task(self._follow())
@@ -40,11 +41,11 @@ class Pods:
         self._task.cancel()
         await asyncio.wait({self._task})
 
-    def get(self, name: str) -> Status | None:
+    def get(self, name: str) -> Pod | None:
         """What was last said of a pod; ``None`` where there is none."""
         return self._known.get(name)
 
-    async def wait[T](self, name: str, found: Callable[[Status | None], T | None]) -> T:
+    async def wait[T](self, name: str, found: Callable[[Pod | None], T | None]) -> T:
         """Wait until `found` returns something of a pod.
 
         Raises:
@@ -76,25 +77,25 @@ class Pods:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _list(self) -> str:
-        answer = await self._api.get(self._path, {"labelSelector": self._selector})
-        items = answer["items"]
+        found = read(PodList, await self._api.get(self._path, {"labelSelector": self._selector}))
         async with self._changed:
             settled = {name: pod for name, pod in self._known.items() if has_settled(pod)}
-            self._known = {pod["metadata"]["name"]: pod for pod in items or []} | settled
+            self._known = {pod.metadata.name: pod for pod in found.items or ()} | settled
             self._changed.notify_all()
-        return str(answer["metadata"]["resourceVersion"])
+        return found.metadata.resource_version
 
     async def _events(self, version: str) -> None:
         """Follow what happens until the server ends the watch, or has forgotten where it began."""
         query = {"labelSelector": self._selector, "resourceVersion": version}
-        async for kind, pod in self._api.watch(self._path, query):
-            if kind == "ERROR":
+        async for event in self._api.watch(self._path, query):
+            if event.type == "ERROR":
                 return
-            name = str(pod["metadata"]["name"])
+            pod = read(Pod, event.object)
+            name = pod.metadata.name
             async with self._changed:
                 if name in self._known and has_settled(self._known[name]):
                     continue
-                if kind == "DELETED" and not has_settled(pod):
+                if event.type == "DELETED" and not has_settled(pod):
                     self._known.pop(name, None)
                 else:
                     self._known[name] = pod

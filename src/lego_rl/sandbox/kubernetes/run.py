@@ -13,10 +13,11 @@ from dataclasses import replace
 
 from lego_rl.sandbox.kubernetes import lease, manifests, policies
 from lego_rl.sandbox.kubernetes.address import advertised, cluster_addresses
+from lego_rl.sandbox.kubernetes.answers import Lease, Pod, read
 from lego_rl.sandbox.kubernetes.api import Api, Manifest
 from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.kubernetes.labels import LEGO, MANAGED_BY, OWNER, RUN, Identity, new_name, owner_of, selector
-from lego_rl.sandbox.kubernetes.pod_status import Status, cannot_start
+from lego_rl.sandbox.kubernetes.pod_status import cannot_start
 from lego_rl.sandbox.kubernetes.pods import Pods
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 from lego_rl.sandbox.kubernetes.stream import PodStream
@@ -40,10 +41,10 @@ class Run:
         user_namespaces: Whether pods get one.
     """
 
-    def __init__(self, api: Api, settings: KubernetesSettings, owned: Manifest, user_namespaces: bool) -> None:
+    def __init__(self, api: Api, settings: KubernetesSettings, owned: Lease, user_namespaces: bool) -> None:
         self.api = api
         self.settings = settings
-        self.identity = replace(_identity(settings, owned["metadata"]["name"]), owner=lease.reference(owned))
+        self.identity = replace(_identity(settings, owned.metadata.name), owner=lease.reference(owned))
         self.pods = Pods(api, selector({RUN: self.identity.run}))
         self.address = advertised(settings, api.cluster.host)
         self.user_namespaces = user_namespaces
@@ -80,11 +81,14 @@ class Run:
     async def _ask_sentinel(self) -> tuple[tuple[str, int], ...]:
         name = f"{self.identity.run}-sentinel"
 
-        def ready(pod: Status | None) -> Status | None:
-            if pod is not None and (stuck := cannot_start(pod)) is not None:
+        def ready(pod: Pod | None) -> Pod | None:
+            if pod is None:
+                return None
+            if (stuck := cannot_start(pod)) is not None:
                 raise ClusterError(f"pod {name} does not start: {stuck[0]}", stuck[1])
-            conditions = (pod or {}).get("status", {}).get("conditions", ())
-            return pod if any(each["type"] == "Ready" and each["status"] == "True" for each in conditions) else None
+            conditions = pod.status.conditions or ()
+            is_ready = any(each.type == "Ready" and each.status == "True" for each in conditions)
+            return pod if is_ready and pod.status.pod_ip else None
 
         try:
             async with asyncio.timeout(self.settings.start_sec):
@@ -103,7 +107,7 @@ class Run:
             self.api.cluster.host,
             dict(line.partition("=")[::2] for line in variables),
             resolvers,
-            str(pod["status"]["podIP"]),
+            pod.status.pod_ip,
         )
 
     async def keep(self, forget: Callable[[], None]) -> None:
@@ -122,15 +126,15 @@ class Run:
                 except TimeoutError:
                     pass
                 try:
-                    self._lease = await lease.renew(self.api, self._lease)
+                    await lease.renew(self.api, self._lease)
                 except ClusterError as error:
                     lease.log_lost(error)
         finally:
             forget()
             with suppress(ClusterError, TimeoutError):
                 async with asyncio.timeout(LEAVE_SECONDS):
-                    metadata = self._lease["metadata"]
-                    await self.api.delete(self.api.path(lease.GROUP, "leases", metadata["name"]), uid=metadata["uid"])
+                    metadata = self._lease.metadata
+                    await self.api.delete(self.api.path(lease.GROUP, "leases", metadata.name), uid=metadata.uid)
             await self.pods.close()
             await self.api.close()
 
@@ -197,7 +201,7 @@ async def _start(settings: KubernetesSettings) -> Run:
     try:
         supported = settings.user_namespaces == "supported" and await api.version() >= USER_NAMESPACES_SINCE
         identity = _identity(settings, new_name())
-        owned = await api.create(api.path(lease.GROUP, "leases"), lease.new_lease(identity))
+        owned = read(Lease, await api.create(api.path(lease.GROUP, "leases"), lease.new_lease(identity)))
         run = Run(api, settings, owned, supported)
         try:
             await api.create(api.path("v1", "configmaps"), manifests.programs(run.identity))
@@ -205,7 +209,7 @@ async def _start(settings: KubernetesSettings) -> Run:
             await run.policy(policies.sentinel_policy(run.identity))
         except BaseException:
             await run.pods.close()
-            await api.delete(api.path(lease.GROUP, "leases", owned["metadata"]["name"]))
+            await api.delete(api.path(lease.GROUP, "leases", owned.metadata.name))
             raise
     except BaseException:
         await api.close()

@@ -4,10 +4,11 @@ import asyncio
 from contextlib import AsyncExitStack
 
 from lego_rl.sandbox.kubernetes import manifests, pod_status
+from lego_rl.sandbox.kubernetes.answers import Pod
 from lego_rl.sandbox.kubernetes.api import Manifest
 from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.kubernetes.manifests import KEEPER
-from lego_rl.sandbox.kubernetes.pod_status import Departure, Status
+from lego_rl.sandbox.kubernetes.pod_status import Departure
 from lego_rl.sandbox.kubernetes.run import Run
 from lego_rl.sandbox.kubernetes.stream import PodStream
 
@@ -33,14 +34,14 @@ async def create_pod(run: Run, pod: Manifest, stack: AsyncExitStack) -> None:
     await run.api.create(pods, pod)
 
 
-async def wait_for(run: Run, name: str, *containers: str) -> Status:
+async def wait_for(run: Run, name: str, *containers: str) -> Pod:
     """Wait until some containers of a pod run.
 
     Raises:
         ClusterError: They will not, or not in time.
     """
 
-    def running(pod: Status | None) -> Status | None:
+    def running(pod: Pod | None) -> Pod | None:
         if pod is None:
             return None
         if (stuck := pod_status.cannot_start(pod)) is not None:

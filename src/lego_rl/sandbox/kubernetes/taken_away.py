@@ -9,9 +9,10 @@ import asyncio
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.channel import SandboxDied
+from lego_rl.sandbox.kubernetes.answers import Pod
 from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.kubernetes.manifests import KEEPER
-from lego_rl.sandbox.kubernetes.pod_status import Departed, Departure, Status, departed, has_ended
+from lego_rl.sandbox.kubernetes.pod_status import Departed, Departure, departed, has_ended
 from lego_rl.sandbox.kubernetes.run import Run
 from lego_rl.sandbox.kubernetes.silence import is_silent
 from lego_rl.sandbox.kubernetes.stream import PodStream, StreamEnd
@@ -68,7 +69,7 @@ async def loss_of_files(run: Run, name: str, stream: PodStream, error: SandboxEr
     return None
 
 
-def _how_it_left(pod: Status | None, needed: str) -> Departed | None:
+def _how_it_left(pod: Pod | None, needed: str) -> Departed | None:
     """Once it has left, or a container is dead by itself."""
     found = departed(pod)
     ended = pod is not None and has_ended(pod, needed)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -13,10 +12,11 @@ from kube_server import Server, Told, kubeconfig
 
 from lego_rl.sandbox.kubernetes import api as api_module
 from lego_rl.sandbox.kubernetes import silence, taken_away
+from lego_rl.sandbox.kubernetes.answers import Event, Lease, Metadata
 from lego_rl.sandbox.kubernetes.api import Api
 from lego_rl.sandbox.kubernetes.run import Run
 
-LEASE = {"metadata": {"name": "run", "uid": "1"}}
+LEASE = Lease(Metadata("run", "1"))
 
 
 @pytest_asyncio.fixture
@@ -46,7 +46,7 @@ async def run(server: tuple[Server, TestServer], tmp_path: Path) -> AsyncIterato
 
 @pytest.fixture
 def told(run: Run, server: tuple[Server, TestServer], monkeypatch: pytest.MonkeyPatch) -> Told:
-    async def nothing_happens(*_: object) -> AsyncIterator[tuple[str, Any]]:
+    async def nothing_happens(*_: object) -> AsyncIterator[Event]:
         await asyncio.sleep(0.05)
         for event in ():
             yield event

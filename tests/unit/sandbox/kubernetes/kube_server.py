@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
+from lego_rl.sandbox.kubernetes.answers import Pod, read
 from lego_rl.sandbox.kubernetes.run import Run
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 
@@ -61,7 +62,8 @@ class Told:
         marked = {"phase": "Running", "containerStatuses": [RUNNING], **status}
         pod = {"metadata": {"name": "pod"}, "status": marked}
         self.script.script = [(200, {"metadata": {"resourceVersion": "1"}, "items": [pod]}, {})]
-        await self.run.pods.wait("pod", lambda pod: True if pod is not None and pod["status"] == marked else None)
+        said = read(Pod, pod)
+        await self.run.pods.wait("pod", lambda found: True if found == said else None)
 
     async def settled(self) -> None:
         """Wait until what it says by now is known."""

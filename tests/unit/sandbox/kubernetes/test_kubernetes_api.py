@@ -15,6 +15,7 @@ from kube_server import PODS, Server, kubeconfig
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.kubernetes import api as api_module
 from lego_rl.sandbox.kubernetes.access import check_access
+from lego_rl.sandbox.kubernetes.answers import Pod, read
 from lego_rl.sandbox.kubernetes.api import Api
 from lego_rl.sandbox.kubernetes.connection import connection
 from lego_rl.sandbox.kubernetes.errors import ClusterError
@@ -105,9 +106,9 @@ async def test_pods_are_listed_again_when_a_watch_has_forgotten(server: tuple[Se
     try:
         seen: list[str] = []
 
-        def gone(pod: dict[str, Any] | None) -> bool | None:
+        def gone(pod: Pod | None) -> bool | None:
             if pod is not None:
-                seen.append(pod["status"]["phase"])
+                seen.append(pod.status.phase)
             return True if pod is None and seen else None
 
         assert await pods.wait("one", gone)
@@ -115,6 +116,91 @@ async def test_pods_are_listed_again_when_a_watch_has_forgotten(server: tuple[Se
         assert "resourceVersion=9" in script.asked[3][1] and "labelSelector=a%3Db" in script.asked[3][1]
     finally:
         await pods.close()
+
+
+NAMED = {"metadata": {"name": "one"}, "status": {"phase": "Running"}}
+LISTED = {"metadata": {"resourceVersion": "1"}, "items": [NAMED]}
+NO_POD: tuple[Any, ...] = (
+    [],
+    {},
+    {"metadata": {}},
+    {"metadata": {"name": 1}},
+    {"metadata": {"name": "one"}, "status": []},
+    {"metadata": {"name": "one"}, "status": {"phase": None}},
+    {"metadata": {"name": "one"}, "status": {"conditions": ["Ready"]}},
+    {"metadata": {"name": "one"}, "status": {"containerStatuses": [{"name": "work", "ready": "yes"}]}},
+    {"metadata": {"name": "one"}, "status": {"containerStatuses": [{"name": "work", "state": {"terminated": {}}}]}},
+)
+NO_LIST: tuple[Any, ...] = (
+    {},
+    {"items": []},
+    {"metadata": LISTED["metadata"]},
+    {"metadata": LISTED["metadata"], "items": {}},
+    {"metadata": {"resourceVersion": 1}, "items": []},
+    *({"metadata": LISTED["metadata"], "items": [pod]} for pod in NO_POD),
+)
+
+
+@pytest.mark.parametrize("answer", NO_LIST)
+async def test_an_odd_list_of_pods_is_asked_for_again(server: tuple[Server, TestServer], api: Api, answer: Any) -> None:
+    script, _ = server
+    script.script = [(200, answer, {}), (200, LISTED, {})]
+    pods = Pods(api, "a=b")
+    try:
+        async with asyncio.timeout(20):
+            assert await pods.wait("one", lambda pod: pod) == read(Pod, NAMED)
+    finally:
+        await pods.close()
+
+
+async def test_odd_lists_of_pods_are_told_in_the_end(
+    server: tuple[Server, TestServer], api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server[0].script = [(200, {}, {})]
+    monkeypatch.setattr("lego_rl.sandbox.kubernetes.pods.GIVE_UP_SECONDS", 0.0)
+    pods = Pods(api, "a=b")
+    try:
+        async with asyncio.timeout(20):
+            with pytest.raises(ClusterError, match="answered with no PodList"):
+                await pods.wait("one", lambda pod: pod)
+    finally:
+        await pods.close()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [[], {}, {"type": "ADDED"}, {"type": 1, "object": NAMED}, *({"type": "MODIFIED", "object": pod} for pod in NO_POD)],
+)
+async def test_an_odd_event_begins_another_watch(server: tuple[Server, TestServer], api: Api, event: Any) -> None:
+    script, _ = server
+    script.script = [(200, {**LISTED, "items": None}, {}), (200, [event], {}), (200, LISTED, {})]
+    pods = Pods(api, "a=b")
+    try:
+        async with asyncio.timeout(20):
+            assert await pods.wait("one", lambda pod: pod) == read(Pod, NAMED)
+    finally:
+        await pods.close()
+
+
+@pytest.mark.parametrize("answer", [{}, {"major": 1, "minor": "31"}, {"major": "1"}])
+async def test_an_odd_version_is_the_clusters_error(server: tuple[Server, TestServer], api: Api, answer: Any) -> None:
+    server[0].script = [(200, answer, {})]
+    with pytest.raises(ClusterError, match="answered with no Version"):
+        await api.version()
+
+
+async def test_a_clock_that_tells_no_time_is_the_clusters_error(server: tuple[Server, TestServer], api: Api) -> None:
+    server[0].script = [(200, {"major": "1", "minor": "31"}, {"Date": "today"})]
+    with pytest.raises(ClusterError, match="does not say what time it is"):
+        await api.now()
+
+
+async def test_an_odd_review_allows_nothing(server: tuple[Server, TestServer], tmp_path: Path) -> None:
+    script, running = server
+    for answer in ({}, {"status": {}}, {"status": {"allowed": "true"}}):
+        script.script = [(200, {"major": "1", "minor": "31"}, {}), (201, answer, {})]
+        with pytest.raises(ClusterError, match="answered with no Review"):
+            await check_access(kubeconfig(tmp_path, str(running.make_url(""))))
 
 
 async def test_an_api_server_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

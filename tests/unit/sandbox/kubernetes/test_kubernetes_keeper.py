@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 from lego_rl.sandbox import inside_files
-from lego_rl.sandbox.kubernetes.kernel_counts import count_in
+from lego_rl.sandbox.kubernetes.answers import Metadata, Pod, PodStatus
+from lego_rl.sandbox.kubernetes.kernel_counts import count_in, memory_kills
 from lego_rl.sandbox.kubernetes.limit_hits import limit_hits
 from lego_rl.sandbox.limits import LimitHits
+from lego_rl.sandbox.records import Record
+from lego_rl.sandbox.transfer import TransferError
 
 sys.modules.setdefault("inside_files", inside_files)
 from lego_rl.sandbox.kubernetes import keeper  # noqa: E402
@@ -124,14 +127,31 @@ def test_a_relay_holds_a_bounded_number_of_connections(monkeypatch: pytest.Monke
         (b"max 12\n", "max", 12),
         (b"max -1\n", "max", 0),
         (b"", "max", 0),
+        (b"max 18446744073709551615\n", "max", 2**64 - 1),
+        (b"max " + b"9" * 5000 + b"\n", "max", 0),
     ],
 )
 def test_what_the_kernel_counts(content: bytes, word: str, count: int) -> None:
     assert count_in(content, word) == count
 
 
-def evicted(message: str) -> dict[str, Any]:
-    return {"status": {"phase": "Failed", "reason": "Evicted", "message": message}}
+@pytest.mark.parametrize(
+    "first",
+    [[], [Record("", "directory")], [Record("", "file")] * 2, TransferError("there is none", ""), TimeoutError()],
+)
+async def test_what_does_not_say_a_count_is_passed_over(first: list[Record] | Exception) -> None:
+    async def get(path: str) -> list[Record]:
+        if "memory.events" not in path:
+            return [Record("", "file", b"oom_kill_disable 0\noom_kill 3\n")]
+        if isinstance(first, Exception):
+            raise first
+        return first
+
+    assert await memory_kills(get) == 3
+
+
+def evicted(message: str) -> Pod:
+    return Pod(Metadata("pod"), PodStatus("Failed", "Evicted", message))
 
 
 @pytest.mark.parametrize(
@@ -141,11 +161,11 @@ def evicted(message: str) -> dict[str, Any]:
         (evicted("The node was low on resource: pids. "), LimitHits(processes=1)),
         (evicted("The node was low on resource: memory. "), LimitHits()),
         (evicted("for a reason of its own"), LimitHits()),
-        ({"status": {"phase": "Running"}}, LimitHits()),
+        (Pod(Metadata("pod"), PodStatus("Running")), LimitHits()),
         (None, LimitHits()),
     ],
 )
-def test_an_eviction_is_the_limit_that_it_names(pod: dict[str, Any] | None, hits: LimitHits) -> None:
+def test_an_eviction_is_the_limit_that_it_names(pod: Pod | None, hits: LimitHits) -> None:
     assert limit_hits(LimitHits(), pod) == hits
 
 

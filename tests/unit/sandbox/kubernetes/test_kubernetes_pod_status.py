@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from lego_rl.sandbox.kubernetes.answers import Metadata, Pod, read
 from lego_rl.sandbox.kubernetes.pod_status import (
     Departure,
     cannot_start,
@@ -18,15 +19,17 @@ RUNNING = {"name": "work", "ready": True, "state": {"running": {}}}
 READY = {"type": "Ready", "status": "True"}
 
 
-def pod(**status: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "pod"}, "status": {"phase": "Running", "containerStatuses": [RUNNING], **status}}
+def pod(mark: str | None = None, **status: Any) -> Pod:
+    told = {"phase": "Running", "containerStatuses": [RUNNING], **status}
+    return read(Pod, {"metadata": {"name": "pod", "deletionTimestamp": mark}, "status": told})
 
 
-def ended(reason: str, code: int = 1, **more: str) -> dict[str, Any]:
+def ended(reason: str, code: int = 1, **more: str) -> Pod:
     state = {"terminated": {"exitCode": code, "reason": reason, **more}}
     return pod(containerStatuses=[{"name": "work", "ready": False, "state": state}])
 
 
+NEW = Pod(Metadata("pod"))
 EVICTED = "Evicted"
 UNREADY = {"type": "Ready", "status": "False"}
 DISRUPTED = {"type": "DisruptionTarget", "status": "True"}
@@ -34,7 +37,7 @@ CASES = [
     (pod(conditions=[READY]), Departure.NONE),
     (ended("Error", 137), Departure.NONE),
     (ended("OOMKilled", 137), Departure.NONE),
-    (ended("Completed", 0) | {"metadata": {}}, Departure.NONE),
+    (ended("Completed", 0), Departure.NONE),
     (pod(phase="Failed", reason="DeadlineExceeded"), Departure.NONE),
     (pod(reason=EVICTED, message="Pod ephemeral local storage usage exceeds the total."), Departure.EVICTED),
     (pod(reason=EVICTED, message='Usage of EmptyDir volume "tree" exceeds the limit "1Mi".'), Departure.EVICTED),
@@ -46,9 +49,10 @@ CASES = [
     (pod(reason="Preempting"), Departure.REMOVED),
     (pod(conditions=[DISRUPTED | {"reason": "PreemptionByScheduler"}]), Departure.REMOVED),
     (pod(conditions=[DISRUPTED | {"reason": "DeletionByTaintManager"}]), Departure.REMOVED),
+    (pod(conditions=[DISRUPTED]), Departure.REMOVED),
     (pod(conditions=[DISRUPTED | {"reason": "TerminationByKubelet"}]), Departure.NONE),
     (pod(conditions=[DISRUPTED | {"status": "False", "reason": "PreemptionByScheduler"}]), Departure.NONE),
-    (pod() | {"metadata": {"deletionTimestamp": "2026-11-30T12:00:00Z"}}, Departure.REMOVED),
+    (pod("2026-11-30T12:00:00Z"), Departure.REMOVED),
     (None, Departure.REMOVED),
     (pod(reason="NodeLost"), Departure.NODE),
     (pod(reason="Terminated", message="Pod was terminated in response to imminent node shutdown."), Departure.NODE),
@@ -59,7 +63,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("status", "how"), CASES)
-def test_how_a_pod_left(status: dict[str, Any] | None, how: Departure) -> None:
+def test_how_a_pod_left(status: Pod | None, how: Departure) -> None:
     assert departed(status).how is how
     assert bool(departed(status).said) is (how is not Departure.NONE)
 
@@ -83,7 +87,7 @@ def test_the_limit_that_a_pod_was_evicted_for(message: str, limit: str | None) -
 
 
 def test_ends_of_a_container() -> None:
-    assert has_ended(ended("Error"), "work") and not has_ended(pod(), "work") and not has_ended({}, "work")
+    assert has_ended(ended("Error"), "work") and not has_ended(pod(), "work") and not has_ended(NEW, "work")
     assert out_of_memory(ended("OOMKilled", 137), "work") and not out_of_memory(ended("Error", 137), "work")
 
 
@@ -91,7 +95,7 @@ def test_ends_of_a_container() -> None:
     ("status", "said"),
     [
         (pod(), None),
-        ({}, None),
+        (NEW, None),
         (pod(containerStatuses=[{"name": "work", "state": {"waiting": {"reason": "ContainerCreating"}}}]), None),
         (pod(containerStatuses=[{"name": "work", "state": {"waiting": {"reason": "ErrImagePull"}}}]), "ErrImagePull"),
         (pod(initContainerStatuses=[{"name": "stage", "state": {"terminated": {"exitCode": 0}}}]), None),
@@ -99,7 +103,7 @@ def test_ends_of_a_container() -> None:
         (pod(phase="Failed", reason="OutOfcpu"), "OutOfcpu"),
     ],
 )
-def test_why_a_pod_will_not_start(status: dict[str, Any], said: str | None) -> None:
+def test_why_a_pod_will_not_start(status: Pod, said: str | None) -> None:
     found = cannot_start(status)
     assert (found is None) if said is None else (found is not None and said in found[0] and found[1])
 
@@ -109,4 +113,4 @@ def test_what_a_pod_waits_for() -> None:
     assert "no node takes it: 0/3 nodes" in why_pending(pod(conditions=[unscheduled]))
     waiting = [{"name": "work", "state": {"waiting": {"reason": "ContainerCreating"}}}]
     assert why_pending(pod(containerStatuses=waiting)) == "ContainerCreating"
-    assert "does not start it" in why_pending({})
+    assert "does not start it" in why_pending(NEW)
