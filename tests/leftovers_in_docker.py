@@ -34,9 +34,9 @@ class InDocker(Elsewhere):
     @override
     def everything(self) -> frozenset[str]:
         engine = self._engine
-        containers = [f"container {name}" for found in engine.containers({}) for name in found["Names"]]
-        volumes = [f"volume {found['Name']}" for found in engine.volumes({})]
-        networks = [f"network {found['Name']}" for found in engine._list("/networks", {})]
+        containers = [f"container {name}" for found in engine.containers({}) for name in found.names or ()]
+        volumes = [f"volume {found.name}" for found in engine.volumes({})]
+        networks = [f"network {found.name}" for found in engine._list("/networks", {})]
         images = [f"image {found['Id']} {found['RepoTags']}" for found in engine._list("/images/json", {"all": "1"})]
         return frozenset((*containers, *volumes, *networks, *images))
 

@@ -49,8 +49,8 @@ class Daemon:
 
     def first(self) -> int:
         """The first process of its only container that runs; 0 where none does."""
-        running = [found for found in self.engine.containers({}) if found["State"] == "running"]
-        return int(self.engine.container(running[0]["Id"])["State"]["Pid"]) if running else 0
+        running = [found for found in self.engine.containers({}) if found.state == "running"]
+        return self.engine.container(running[0].id).state.pid if running else 0
 
     def stop_answering(self) -> None:
         os.kill(self.process.pid, signal.SIGSTOP)

@@ -47,7 +47,7 @@ def engine(image: DockerImage) -> Engine:
 
 def names(engine: Engine) -> set[str]:
     """Of all containers; a daemon of the machine may have some of anybody's."""
-    return {name for found in engine.containers({}) for name in found["Names"]}
+    return {name for found in engine.containers({}) for name in found.names or ()}
 
 
 def of_sandboxes(engine: Engine) -> set[str]:
@@ -77,7 +77,7 @@ def test_only_our_own_are_reaped(engine: Engine, image: DockerImage, state: Stat
         before = names(engine)
         assert DockerProvider(state, engine).reap() == ["stale"]
         assert before - names(engine) == {f"/lego-rl-{name}" for name in gone}
-        left = {found["Name"] for found in engine.volumes({})}
+        left = {found.name for found in engine.volumes({})}
         assert not {f"volume-{name}" for name in gone} & left
         assert {f"volume-{name}" for name in labels.keys() - gone - {"of-another-name"}} <= left
     finally:

@@ -233,10 +233,10 @@ Engine(Path(sys.argv[1])).build(context, "lego-rl-test/endless:1", {"of": "tests
 
 
 def test_a_build_ends_with_the_process_that_asked_for_it(engine: Engine, base: str) -> None:
-    before = {found["Id"] for found in engine.containers({})}
+    before = {found.id for found in engine.containers({})}
 
     def building() -> bool:
-        return any(found["Id"] not in before for found in engine.containers({}))
+        return any(found.id not in before for found in engine.containers({}))
 
     with subprocess.Popen([sys.executable, "-c", KILLED_BUILDING, str(engine.socket), base]) as process:
         wait_until(building)

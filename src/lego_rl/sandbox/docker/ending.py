@@ -39,13 +39,13 @@ def ending_of(engine: Engine, name: str) -> Ending:
     """
     try:
         engine.wait(name)
-        state = engine.container(name)["State"]
+        state = engine.container(name).state
     except DaemonError as error:
         _log.warning("how container %s ended cannot be asked for: %s", name, error)
         return Ending(loss=_without_answer(error))
-    if state["OOMKilled"]:
+    if state.out_of_memory:
         return Ending(out_of_memory=True)
-    return Ending(loss=outside_kill(int(state["ExitCode"])))
+    return Ending(loss=outside_kill(state.exit_code))
 
 
 def _without_answer(error: DaemonError) -> Loss | None:

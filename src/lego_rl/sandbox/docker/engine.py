@@ -11,18 +11,31 @@ a daemon takes such a path for its own newest.
 import asyncio
 import functools
 import http.client
+import io
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Buffer, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, override
 from urllib.parse import quote, urlencode
 
+import msgspec
+
 from lego_rl.errors import SandboxError
+from lego_rl.sandbox.docker.answers import (
+    Container,
+    Image,
+    Info,
+    ListedContainer,
+    Progress,
+    Refusal,
+    Volume,
+    Volumes,
+)
 from lego_rl.sandbox.docker.wire import Connection
 
 CALL_SECONDS = 60.0
@@ -39,7 +52,7 @@ CALLS = ThreadPoolExecutor(32, "docker")
 """Threads that wait for a daemon: while one does not answer, nothing else of a run waits for a free thread."""
 
 type Json = Mapping[str, Any]
-"""An object of the interface, as the reference describes it."""
+"""The body of a request, as the reference describes it."""
 
 
 class DaemonError(SandboxError):
@@ -48,7 +61,7 @@ class DaemonError(SandboxError):
     Args:
         problem: What is wrong.
         fix: What to do about it.
-        status: HTTP status of a refusal, 0 where there was no answer.
+        status: HTTP status of the answer, 0 where there was none.
     """
 
     def __init__(self, problem: str, fix: str, *, status: int = 0) -> None:
@@ -66,14 +79,14 @@ class Engine:
 
     socket: Path
 
-    def info(self) -> Json:
+    def info(self) -> Info:
         """What the daemon says of itself and of its machine."""
-        return self._object("GET", "/info")
+        return self._asked(Info, "/info")
 
-    def image(self, name: str) -> Json | None:
+    def image(self, name: str) -> Image | None:
         """An image by id or name; ``None`` where the daemon has none."""
         try:
-            return self._object("GET", f"/images/{quote(name)}/json")
+            return self._asked(Image, f"/images/{quote(name)}/json")
         except DaemonError as error:
             if error.status == http.client.NOT_FOUND:
                 return None
@@ -84,7 +97,7 @@ class Engine:
         repository, _, tag = name.rpartition(":")
         said = "\n".join(f"LABEL {key}={json.dumps(value)}" for key, value in labels.items())
         query = {"fromSrc": "-", "repo": repository, "tag": tag, "changes": said}
-        list(self._progress("/images/create", query, root, CALL_SECONDS))
+        self._progress("/images/create", query, root, CALL_SECONDS)
 
     def build(self, context: IO[bytes], name: str, labels: Mapping[str, str]) -> None:
         """Build an image called `name` of a tar of its context, with the base images that the daemon has.
@@ -93,11 +106,11 @@ class Engine:
             DaemonError: A step failed; the message is the end of what it printed.
         """
         query = {"t": name, "rm": "1", "forcerm": "1", "pull": "0", "labels": json.dumps(labels)}
-        list(self._progress("/build", query, context, BUILD_SECONDS))
+        self._progress("/build", query, context, BUILD_SECONDS)
 
     def create(self, name: str, config: Json, labels: Mapping[str, str]) -> None:
         """Create a container called `name`; it has the labels, and so has every volume that is made for it."""
-        self._object("POST", "/containers/create", {"name": name}, _labelled(config, labels))
+        self._call("POST", "/containers/create", {"name": name}, _labelled(config, labels))
 
     def start(self, name: str) -> None:
         """Start a container."""
@@ -107,9 +120,9 @@ class Engine:
         """Wait until the daemon knows that a container has ended, and has unmounted what was mounted for it."""
         self._call("POST", f"/containers/{name}/wait", {"condition": "not-running"})
 
-    def container(self, name: str) -> Json:
+    def container(self, name: str) -> Container:
         """What there is to know of a container."""
-        return self._object("GET", f"/containers/{name}/json")
+        return self._asked(Container, f"/containers/{name}/json")
 
     def printed(self, name: str) -> str:
         """The end of what a container's first process printed."""
@@ -131,14 +144,13 @@ class Engine:
             if error.status != http.client.NOT_FOUND:
                 raise
 
-    def containers(self, labels: Mapping[str, str]) -> list[Json]:
+    def containers(self, labels: Mapping[str, str]) -> list[ListedContainer]:
         """All containers that have these labels, whatever their state."""
-        return self._list("/containers/json", {"all": "1", "filters": _filters(labels)})
+        return self._asked(list[ListedContainer], "/containers/json", {"all": "1", "filters": _filters(labels)})
 
-    def volumes(self, labels: Mapping[str, str]) -> list[Json]:
+    def volumes(self, labels: Mapping[str, str]) -> list[Volume]:
         """All volumes that have these labels."""
-        found = self._object("GET", "/volumes", {"filters": _filters(labels)})
-        return list(found.get("Volumes") or ())
+        return list(self._asked(Volumes, "/volumes", {"filters": _filters(labels)}).volumes or ())
 
     def remove_volume(self, name: str) -> None:
         """Remove a volume; one that is gone is fine."""
@@ -150,41 +162,32 @@ class Engine:
 
     @contextmanager
     def archive(self, name: str, path: str) -> Iterator[IO[bytes]]:
-        """A tar of a path in a container, as a stream; nothing in the container is executed for it.
-
-        Raises:
-            OSError: The stream breaks off.
-        """
+        """A tar of a path in a container, as a stream; nothing in the container is executed for it."""
         query = {"path": path}
         with self._open("GET", f"/containers/{name}/archive", query, seconds=ARCHIVE_SECONDS) as response:
-            yield response
+            yield io.BufferedReader(_Body(response, self._answering))
 
-    def _object(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Json | None = None) -> Json:
-        answer = json.loads(self._call(method, path, query, body))
-        if not isinstance(answer, dict):
-            raise DaemonError(f"Docker answered {method} {path} with no object", "look at the daemon's log")
-        return answer
-
-    def _list(self, path: str, query: Mapping[str, str]) -> list[Json]:
-        answer = json.loads(self._call("GET", path, query))
-        return list(answer)
+    def _asked[T](self, kind: type[T], path: str, query: Mapping[str, str] | None = None) -> T:
+        """An answer as what it should be."""
+        return _read(kind, self._call("GET", path, query), path)
 
     def _call(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Json | None = None) -> bytes:
         content = json.dumps(body).encode() if body is not None else None
         with self._open(method, path, query, content) as response, self._answering():
             return response.read()
 
-    def _progress(self, path: str, query: Mapping[str, str], body: bytes | IO[bytes], seconds: float) -> Iterator[Json]:
-        """The lines of a call that reports as it goes; a failure comes as one of them, with status 200."""
+    def _progress(self, path: str, query: Mapping[str, str], body: bytes | IO[bytes], seconds: float) -> None:
+        """Make a call that reports as it goes; a failure comes as one of the lines, with status 200."""
         tar = "application/x-tar"
         with self._open("POST", path, query, body, kind=tar, seconds=seconds) as response, self._answering():
             said = ""
             for line in response:
-                message: Json = json.loads(line)
-                said = str(message.get("stream", "")).strip() or said
-                if "error" in message:
-                    raise DaemonError(f"Docker: {_one_line(str(message['error']))} ({_one_line(said)})", LOG)
-                yield message
+                message = _read(Progress, line, path)
+                said = message.stream.strip() or said
+                if message.error:
+                    raise DaemonError(
+                        f"Docker: {_one_line(message.error)} ({_one_line(said)})", LOG, status=response.status
+                    )
 
     @contextmanager
     def _open(
@@ -229,6 +232,26 @@ class Engine:
         return DaemonError(f"the Docker daemon at {self.socket} gave no answer: {error or type(error).__name__}", LOG)
 
 
+class _Body(io.RawIOBase):
+    """The body of an answer while it comes; where it breaks off, that is a `DaemonError`."""
+
+    def __init__(
+        self, response: http.client.HTTPResponse, answering: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        super().__init__()
+        self._response = response
+        self._answering = answering
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def readinto(self, buffer: Buffer, /) -> int:
+        with self._answering():
+            return self._response.readinto(buffer)
+
+
 async def in_thread[**P, T](call: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
     """Make calls in a thread; a cancelled caller goes on only when they have ended, with all that they do."""
     bound = functools.partial(call, *arguments, **options)
@@ -257,11 +280,19 @@ def _filters(labels: Mapping[str, str]) -> str:
 
 
 def _refusal(response: http.client.HTTPResponse) -> str:
-    text = response.read().decode(errors="replace")
+    content = response.read()
     try:
-        return _one_line(str(json.loads(text)["message"]))
-    except (ValueError, KeyError, TypeError):
-        return _one_line(text) or response.reason
+        return _one_line(msgspec.json.decode(content, type=Refusal).message)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _one_line(content.decode(errors="replace")) or response.reason
+
+
+def _read[T](kind: type[T], content: bytes, path: str) -> T:
+    """An answer as what it should be. One that is something else was none of silence: it has a status."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DaemonError(f"Docker answered {path} with something odd: {error}", LOG, status=http.client.OK) from error
 
 
 def _one_line(text: str) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lego_rl.owner import is_dead, own_stamp
-from lego_rl.sandbox.docker.engine import DaemonError, Engine, Json
+from lego_rl.sandbox.docker.answers import ListedContainer
+from lego_rl.sandbox.docker.engine import DaemonError, Engine
 from lego_rl.sandbox.state import RunFolder, State
 
 STATE, OWNER, SANDBOX = "lego-rl.state", "lego-rl.owner", "lego-rl.sandbox"
@@ -93,24 +94,28 @@ def reap(engine: Engine, state: State) -> list[str]:
 def _removed(engine: Engine, state: State, removed: set[str], refused: dict[str, str]) -> bool:
     """Remove what is there; whether anything was."""
     mine = {STATE: str(state.root.resolve())}
-    containers = [one for one in engine.containers(mine) if _is_stale(one["Labels"]) and _is_named(one, state)]
+    containers = [one for one in engine.containers(mine) if _is_stale(one.labels) and _is_named(one, state)]
     for found in containers:
-        if _done(engine.remove, found["Id"], refused):
-            removed.add(found["Labels"][SANDBOX])
-    volumes = [found["Name"] for found in engine.volumes(mine) if _is_stale(found["Labels"])]
+        if _done(engine.remove, found.id, refused):
+            removed.add(_sandbox_of(found))
+    volumes = [found.name for found in engine.volumes(mine) if _is_stale(found.labels)]
     for name in volumes:
         _done(engine.remove_volume, name, refused)
     return bool(containers or volumes)
 
 
-def _is_stale(labels: Mapping[str, str]) -> bool:
-    return is_dead(labels.get(OWNER, ""))
+def _is_stale(labels: Mapping[str, str] | None) -> bool:
+    return is_dead((labels or {}).get(OWNER, ""))
 
 
-def _is_named(container: Json, state: State) -> bool:
+def _sandbox_of(container: ListedContainer) -> str:
+    return (container.labels or {}).get(SANDBOX, "?")
+
+
+def _is_named(container: ListedContainer, state: State) -> bool:
     """Whether a container has a name of ours, which no image can give it."""
-    own = Mark(state, container["Labels"].get(SANDBOX, "?")).name()
-    return any(name.removeprefix("/").startswith(own) for name in container["Names"])
+    own = Mark(state, _sandbox_of(container)).name()
+    return any(name.removeprefix("/").startswith(own) for name in container.names or ())
 
 
 def _done(remove: Callable[[str], None], name: str, refused: dict[str, str]) -> bool:

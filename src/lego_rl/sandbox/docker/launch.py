@@ -55,7 +55,7 @@ async def launch(engine: Engine, mark: Mark, body: Json, limits: Limits, run: Ru
     with _listening(run) as server:
         await in_thread(engine.create, name, body, mark.labels)
         await in_thread(engine.start, name)
-        first = int((await in_thread(engine.container, name))["State"]["Pid"])
+        first = (await in_thread(engine.container, name)).state.pid
         pidfd = _opened(first)
         if pidfd is None:
             raise await _explain(engine, name)

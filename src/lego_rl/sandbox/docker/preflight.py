@@ -41,11 +41,12 @@ def check_daemon(engine: Engine) -> None:
     seccomp.compiled()
     info = engine.info()
     where = f"the Docker daemon at {engine.socket}"
-    if (info.get("OSType"), info.get("KernelVersion")) != ("linux", os.uname().release):
+    if (info.os_type, info.kernel_version) != ("linux", os.uname().release):
         raise SandboxError(f"{where} runs on another machine or in a virtual one", f"use one on this machine: {OWN}")
-    for option in info.get("SecurityOptions") or ():
-        if (mapped := MAPPED.get(str(option).partition(",")[0])) is not None:
+    for option in info.security_options or ():
+        if (mapped := MAPPED.get(option.partition(",")[0])) is not None:
             raise SandboxError(f"{where} {mapped}, so work trees would belong to nobody", f"use another one: {OWN}")
-    missing = [name for name in ("MemoryLimit", "PidsLimit") if not info.get(name)]
+    limits = {"MemoryLimit": info.memory_limit, "PidsLimit": info.pids_limit}
+    missing = [name for name, is_held in limits.items() if not is_held]
     if missing:
         raise SandboxError(f"{where} cannot hold limits ({' and '.join(missing)})", "let it use control groups")

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.docker.engine import Engine, Json
+from lego_rl.sandbox.docker.answers import ImageConfig
+from lego_rl.sandbox.docker.engine import Engine
 from lego_rl.sandbox.docker.labels import IMAGE
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.state import State
@@ -72,7 +73,7 @@ def host_root(engine: Engine, state: State, uid: int) -> Root:
     online = [Mount(etc / "nsswitch-dns.conf", "/etc/nsswitch.conf")]
     if CERTIFICATES.is_dir():
         online.append(Mount(CERTIFICATES, str(CERTIFICATES)))
-    return Root(str(found["Id"]), tuple(mounts), offline=_no_names(etc), online=tuple(online), is_host=True)
+    return Root(found.id, tuple(mounts), offline=_no_names(etc), online=tuple(online), is_host=True)
 
 
 def _no_names(etc: Path) -> tuple[Mount, ...]:
@@ -88,16 +89,16 @@ def image_root(engine: Engine, name: str, state: State, uid: int) -> Root:
     found = engine.image(name)
     if found is None:
         raise SandboxError(f"Docker has no image {name} here", f"docker pull {name}")
-    config: Json = found["Config"]
+    config = found.config or ImageConfig()
     etc = generated_etc(state, uid)
-    variables = (pair.partition("=") for pair in config.get("Env") or ())
+    variables = (pair.partition("=") for pair in config.env or ())
     return Root(
-        image=str(found["Id"]),
+        image=found.id,
         mounts=tuple(Mount(etc / name, f"/etc/{name}") for name in ("passwd", "group", "hostname")),
         offline=_no_names(etc),
-        workdir=str(config.get("WorkingDir") or "").rstrip("/"),
+        workdir=(config.working_dir or "").rstrip("/"),
         env={key: value for key, _, value in variables},
-        volumes=tuple(config.get("Volumes") or ()),
+        volumes=tuple(config.volumes or ()),
     )
 
 

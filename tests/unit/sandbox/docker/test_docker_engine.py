@@ -3,6 +3,7 @@
 import io
 import json
 import socket
+import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from lego_rl.sandbox.docker import engine as engine_module
 from lego_rl.sandbox.docker.engine import DaemonError, Engine
+from lego_rl.sandbox.docker.tree import unpack
 
 BOUND = 0.6
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -94,9 +96,93 @@ def test_every_call_ends(
         monkeypatch.setattr(engine_module, name, BOUND)
     with daemon(tmp_path, conduct) as engine:
         started = time.monotonic()
-        with pytest.raises((DaemonError, TimeoutError), match="timed out"):
+        with pytest.raises(DaemonError, match="timed out"):
             call(engine)
         assert BOUND * 0.9 < time.monotonic() - started < BOUND + 5
+
+
+def answering(body: bytes, length: int | None = None) -> Callable[[socket.socket], None]:
+    """Answers with a body, of which it says that it has another length."""
+
+    def answer(client: socket.socket) -> None:
+        client.recv(1 << 16)
+        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (length or len(body)) + body)
+        client.close()
+
+    return answer
+
+
+ODD = (
+    b"",
+    b"null",
+    b"7",
+    b"{",
+    b"\xff",
+    b"[1]",
+    b'{"Id": 1, "Volumes": 7}',
+    b'{"State": {}, "Volumes": [7]}',
+    b"[" * 100_000,
+    b'{"Volumes": [{}]}',
+)
+ODD_INFO = (b"", b"null", b"[]", b'{"MemoryLimit": "yes"}', b'{"SecurityOptions": [1]}')
+
+
+@pytest.mark.parametrize("answer", ODD)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda engine: engine.image("i"),
+        lambda engine: engine.container("c"),
+        lambda engine: engine.containers({}),
+        lambda engine: engine.volumes({}),
+    ],
+)
+def test_an_odd_answer_is_the_daemons_error(call: Callable[[Engine], object], answer: bytes, tmp_path: Path) -> None:
+    with daemon(tmp_path, answering(answer)) as engine, pytest.raises(DaemonError, match="something odd") as found:
+        call(engine)
+    assert found.value.status == 200, "it answered: it is not silent"
+
+
+@pytest.mark.parametrize("answer", ODD_INFO)
+def test_a_daemon_that_says_odd_things_of_itself(answer: bytes, tmp_path: Path) -> None:
+    with daemon(tmp_path, answering(answer)) as engine, pytest.raises(DaemonError, match="something odd"):
+        engine.info()
+
+
+@pytest.mark.parametrize("answer", [b"\n", b"odd\n", b'{"error": 1}\n', b'{"error": "no room", "stream": "FROM x"}\n'])
+def test_a_build_that_says_odd_things_failed(answer: bytes, tmp_path: Path) -> None:
+    with daemon(tmp_path, answering(answer)) as engine, pytest.raises(DaemonError) as found:
+        engine.build(io.BytesIO(b""), "i:1", {})
+    assert found.value.status == 200 and ("no room (FROM x)" in str(found.value) or "something odd" in str(found.value))
+
+
+def test_an_archive_that_breaks_off_is_the_daemons_error(tmp_path: Path) -> None:
+    def resets(client: socket.socket) -> None:
+        client.recv(1 << 16)
+        client.sendall(HEAD + b"fffff\r\nthe beginning")
+        client.close()
+
+    with (
+        daemon(tmp_path, resets) as engine,
+        pytest.raises(DaemonError, match="gave no answer"),
+        engine.archive("c", "/app") as stream,
+    ):
+        unpack(stream, tmp_path)
+
+
+def test_what_the_host_lacks_is_not_the_daemons_error(tmp_path: Path) -> None:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as tar:
+        for name in ("app", "app/folder"):
+            entry = tarfile.TarInfo(name)
+            entry.type = tarfile.DIRTYPE
+            tar.addfile(entry)
+    with (
+        daemon(tmp_path, answering(content.getvalue())) as engine,
+        pytest.raises(FileNotFoundError),
+        engine.archive("c", "/app") as stream,
+    ):
+        unpack(stream, tmp_path / "absent")
 
 
 def test_all_calls_are_tried() -> None:
@@ -106,7 +192,7 @@ def test_all_calls_are_tried() -> None:
 
 def test_what_is_made_has_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[object, ...]] = []
-    monkeypatch.setattr(Engine, "_object", lambda _, *call: asked.append(call))
+    monkeypatch.setattr(Engine, "_call", lambda _, *call: asked.append(call))
     volume = {"Type": "volume", "Target": "/v", "VolumeOptions": {"NoCopy": True}}
     bind = {"Type": "bind", "Target": "/b"}
     Engine(Path("d")).create("c", {"Image": "i", "HostConfig": {"Mounts": [volume, bind]}}, {"whose": "mine"})
