@@ -7,27 +7,21 @@ as well hold the module.
 """
 
 import os
-import re
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-from lego_rl.sandbox.configuration import UnreadableError, packaging_options
+from lego_rl.sandbox.packaging_folders import is_folder, packaging_folders
 from lego_rl.sandbox.shipped_helpers import is_test, support_folders
+from lego_rl.sandbox.words import path_words
 from lego_rl.tasks.task import Task, TestSpec
 
-BUILDERS = ("setuptools", "poetry", "hatch", "pdm", "flit", "maturin", "scikit-build", "uv")
-"""Tables of ``pyproject.toml`` in which the folder of the packages can stand."""
-CHANGES_PATH = (b"sys.path", b"addsitedir", b"syspath_prepend", b"PYTHONPATH")
-READS_PATH_FILES = b"addsitedir"
+CHANGES_PATH = ("sys.path", "addsitedir", "syspath_prepend", "PYTHONPATH")
+READS_PATH_FILES = "addsitedir"
 """The one call that makes Python read ``.pth`` files of any other folder than where packages are installed."""
-SOURCES = "src"
 MAX_TEXT_BYTES = 1 << 20
 """What is larger is data."""
-
-_WORD = re.compile(r"[\w.+-]+(?:/[\w.+-]+)*")
 
 
 @dataclass(frozen=True)
@@ -114,7 +108,7 @@ class ModulePath:
     def certain(self) -> frozenset[str]:
         """Folders that are on the path by name, and those for test files."""
         inserted = (self._first_outside(file) for file in self.test_files if file.endswith(".py"))
-        named = {*self.folders, *inserted, *_installed(self.pristine)}
+        named = {*self.folders, *inserted, *packaging_folders(self.pristine)}
         return frozenset(named.union(*(_behind_links(self.pristine, folder) for folder in named)))
 
     def _look(self, folder: str) -> bool:
@@ -153,9 +147,9 @@ class ModulePath:
     @cached_property
     def _named(self) -> dict[str, set[str]]:
         """Words that can be the end of a folder's path, by the last part of them."""
-        words = {word for text in self._texts for word in _words(text)}
+        words = {word for text in self._texts for word in path_words(text)}
         for name, text in self._speaking:
-            words.update(_words(text))
+            words.update(path_words(text))
             words.update(map(str, PurePosixPath(name).parents))
         top = f"{self.workdir.strip('/')}/"
         words = {word.removeprefix(top) for word in words}
@@ -166,11 +160,11 @@ class ModulePath:
         return found
 
     @cached_property
-    def _texts(self) -> list[bytes]:
-        return [self.command.encode(), *filter(None, map(_read, self.scripts))]
+    def _texts(self) -> list[str]:
+        return [self.command, *filter(None, map(_read, self.scripts))]
 
     @cached_property
-    def _speaking(self) -> list[tuple[str, bytes]]:
+    def _speaking(self) -> list[tuple[str, str]]:
         """Names and texts of the programs that say something of the path."""
         read = ((name, _read(path)) for name, path in self.programs)
         return [(name, text) for name, text in read if any(word in text for word in CHANGES_PATH)]
@@ -193,60 +187,14 @@ def below(value: str, workdir: str) -> Iterator[str]:
             yield os.path.relpath(path, workdir)
 
 
-def _read(path: Path) -> bytes:
-    return path.read_bytes() if path.is_file() and path.stat().st_size <= MAX_TEXT_BYTES else b""
-
-
-def _words(text: bytes) -> Iterator[str]:
-    """What could be a path relative to any folder, without what leads up."""
-    for word in _WORD.findall(text.decode(errors="replace")):
-        plain = "/".join(part for part in word.split("/") if part not in (".", ".."))
-        yield plain.rstrip(".")
-
-
-def _installed(pristine: Path) -> Iterator[str]:
-    """Folders that an installation of the work tree for development puts on the path."""
-    words = [PurePosixPath(word) for word in _packaging_words(pristine)]
-    places = {place for word in words for place in (word, *word.parents)} | (
-        {PurePosixPath(SOURCES)} if words else set()
-    )
-    yield from (str(place) for place in places if _is_folder(pristine / place))
+def _read(path: Path) -> str:
+    is_text = path.is_file() and path.stat().st_size <= MAX_TEXT_BYTES
+    return path.read_text(encoding="utf-8", errors="replace") if is_text else ""
 
 
 def _behind_links(pristine: Path, folder: str) -> set[str]:
     """The folder of the work tree that a link of the task's leads to."""
-    if not _is_folder(pristine / folder):
+    if not is_folder(pristine / folder):
         return set()
     top, real = pristine.resolve(), (pristine / folder).resolve()
     return {str(real.relative_to(top))} if real.is_relative_to(top) else set()
-
-
-def _is_folder(place: Path) -> bool:
-    return os.path.isdir(place)  # noqa: PTH112  # False, and no error, where a word is no name that could be.
-
-
-def _packaging_words(pristine: Path) -> Iterator[str]:
-    """Words of what says where packages are; none where the work tree is nothing that could be installed."""
-    try:
-        setup = pristine / "setup.py"
-        if setup.is_file():
-            yield from ("setup.py", *_words(setup.read_bytes()))
-        if (pristine / "setup.cfg").is_file():
-            yield from _leaves(packaging_options((pristine / "setup.cfg").read_bytes()))
-        if (pristine / "pyproject.toml").is_file():
-            document = tomllib.loads((pristine / "pyproject.toml").read_text(encoding="utf-8"))
-            tool = document.get("tool", {})
-            yield from (name for name in ("project", "build-system") if name in document)
-            yield from _leaves([tool[name] for name in BUILDERS if isinstance(tool, dict) and name in tool])
-    except (OSError, ValueError, UnreadableError):
-        return
-
-
-def _leaves(value: object) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        yield from _leaves([*value, *value.values()])
-    elif isinstance(value, str):
-        yield from _words(value.encode())
-    elif isinstance(value, Iterable):
-        for each in value:
-            yield from _leaves(each)

@@ -109,6 +109,62 @@ def test_a_module_in_a_folder_that_is_on_the_path_is_the_tasks(tmp_path: Path, c
         assert own.owns(Change(folder, "symlink")), "a link would put another folder on the path"
 
 
+PACKAGED = {
+    "setup.py": ("setup.py", "setup(name='ns', packages=['ns'])\n"),
+    "setup.py, found": ("setup.py", "from setuptools import *\nsetup(name='ns', packages=find_packages())\n"),
+    "setup.py, computed": ("setup.py", "NAME = 'ns'\nsetup(name=NAME, packages=[NAME, f'{NAME}.sub'])\n"),
+    "setup.py of old": ("setup.py", "print 'ns'\nsetup(packages=['ns'])\n"),
+    "setup.py, by package": ("setup.py", "setup(package_dir={'ns': 'ns'}, packages=['ns'])\n"),
+    "setup.cfg": ("setup.cfg", "[metadata]\nname = ns\n\n[options]\npackages =\n    ns\n"),
+    "setuptools": ("pyproject.toml", "[project]\nname = 'ns'\n\n[tool.setuptools]\npackages = ['ns']\n"),
+    "setuptools, attributes": ("pyproject.toml", "[tool.setuptools.dynamic]\nversion = {attr = 'ns.version'}\n"),
+    "hatch": ("pyproject.toml", "[tool.hatch.build.targets.wheel]\npackages = ['ns']\n"),
+    "poetry": ("pyproject.toml", "[tool.poetry]\nname = 'ns'\npackages = [{include = 'ns'}]\n"),
+    "flit": ("pyproject.toml", "[project]\nname = 'ns'\n\n[tool.flit.module]\nname = 'ns'\n"),
+    "uv": ("pyproject.toml", "[project]\nname = 'ns'\n\n[tool.uv.sources]\nns = {workspace = true}\n"),
+}
+
+
+@pytest.mark.parametrize("case", PACKAGED)
+def test_a_package_that_is_named_as_one_is_not_on_the_path_itself(tmp_path: Path, case: str) -> None:
+    name, text = PACKAGED[case]
+    own = owner(tmp_path, {name: text, "ns/__init__.py": ""})
+    assert own.owns(Change("ns/types.py", "file")) is None
+    assert own.owns(Change("types.py", "file"))
+
+
+def test_a_package_without_a_file_of_its_own_is_one_where_it_is_named_plainly(tmp_path: Path) -> None:
+    own = owner(tmp_path, {"setup.py": "setup(name='ns', packages=['ns'])\n", "ns/core.py": ""})
+    assert own.owns(Change("ns/types.py", "file")) is None
+
+
+HOLDING = {
+    "where": ("setup.py", "setup(packages=find_packages(where='lib'))\n"),
+    "table": ("setup.py", "OPTIONS = {'package_dir': {'': 'lib'}}\nsetup(**OPTIONS)\n"),
+    "dict": ("setup.py", "options = dict(package_dir={'': 'lib'})\nsetup(**options)\n"),
+    "computed": ("setup.py", "FOLDER = 'lib'\nsetup(package_dir={'': FOLDER})\n"),
+    "joined": ("setup.py", "import os\nsetup(package_dir={'': os.path.join('.', 'lib')})\n"),
+    "python 2": ("setup.py", "print 'x'\nsetup(package_dir={'': 'lib'})\n"),
+    "setup.cfg": ("setup.cfg", "[options]\npackages = find:\n\n[options.packages.find]\nwhere = lib\n"),
+    "setuptools": ("pyproject.toml", "[tool.setuptools]\npackage-dir = {'' = 'lib'}\n"),
+    "setuptools where": ("pyproject.toml", "[tool.setuptools.packages.find]\nwhere = ['lib']\n"),
+    "poetry": ("pyproject.toml", "[tool.poetry]\npackages = [{include = 'app', from = 'lib'}]\n"),
+    "hatch sources": ("pyproject.toml", "[tool.hatch.build]\nsources = ['lib']\n"),
+    "pdm": ("pyproject.toml", "[tool.pdm.build]\npackage-dir = 'lib'\n"),
+    "maturin": ("pyproject.toml", "[tool.maturin]\npython-source = 'lib'\n"),
+    "scikit-build": ("pyproject.toml", "[tool.scikit-build]\nwheel.packages = ['lib/app']\n"),
+    "uv": ("pyproject.toml", "[tool.uv.build-backend]\nmodule-root = 'lib'\n"),
+}
+
+
+@pytest.mark.parametrize("case", HOLDING)
+def test_a_folder_that_packaging_says_holds_packages_is_on_the_path(tmp_path: Path, case: str) -> None:
+    name, text = HOLDING[case]
+    own = owner(tmp_path, {name: text, "lib/app/__init__.py": ""})
+    assert own.owns(Change("lib/types.py", "file"))
+    assert own.owns(Change("lib/app/types.py", "file")) is None
+
+
 MOVED_BY_WORD = {
     "beside another test", "beside a conftest", "the command's folder", "what a Makefile names",
     "what a conftest names", "what a hidden test names", "what a helper names", "what a script of the task names",
