@@ -16,6 +16,7 @@ from lego_rl.sandbox.comparison import is_folder
 from lego_rl.sandbox.configuration import DECIDES, MERGED, merge_all
 from lego_rl.sandbox.declared_run import DeclaredRun
 from lego_rl.sandbox.module_path import ModulePath
+from lego_rl.sandbox.replacements import rolled_back_together
 from lego_rl.sandbox.script_run import declared_by_script
 from lego_rl.sandbox.shadowing import SHADOWS, Shadowing
 from lego_rl.sandbox.shipped_helpers import is_test, shipped, support_folders
@@ -129,7 +130,8 @@ class Ownership:
         Raises:
             OSError: The pristine tree cannot be read.
         """
-        reasons = {change.path: self.owns(change) for change in patch.changes}
+        alone = {change.path: self.owns(change) for change in patch.changes}
+        reasons = rolled_back_together(patch.changes, alone, self.pristine)
         kept = [change for change in patch.changes if reasons[change.path] is None]
         merged = merge_all([change for change in kept if self._is_merged(change)], self.pristine)
         applied, rolled_back = [], {path: reason for path, reason in reasons.items() if reason is not None}

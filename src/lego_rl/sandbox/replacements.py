@@ -1,0 +1,46 @@
+"""Where something takes the place of something of another kind, both are applied or neither is.
+
+A link in place of a folder comes with the deletion of every file below it, and files below a former file with the
+deletion of that one. A part alone would leave a tree that is neither the task's nor the agent's.
+"""
+
+import os
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from lego_rl.sandbox.comparison import is_folder
+from lego_rl.sandbox.verdict import Change
+
+REPLACES_OWN = "it takes the place of something of the task's own, or goes with what does"
+
+
+def rolled_back_together(
+    changes: Sequence[Change], reasons: Mapping[str, str | None], pristine: Path
+) -> dict[str, str | None]:
+    """The reasons why changes are rolled back, with those of the changes that belong to them.
+
+    Args:
+        changes: What an agent changed.
+        reasons: Path → why it is the task's own; ``None`` where it is not.
+        pristine: The pristine work tree.
+    """
+    found = dict(reasons)
+    paths = sorted(found)
+    for change in changes:
+        if change.kind == "deleted" or not is_folder(pristine / change.path):
+            continue
+        first, last = (bisect_left(paths, f"{change.path}{mark}") for mark in ("/", "0"))  # "0" comes after "/"
+        unit = [change.path, *paths[first:last]]
+        if any(found[path] is not None for path in unit):
+            found.update((path, found[path] or REPLACES_OWN) for path in unit)
+    for path in paths:
+        if found[path] is None and any(_stays(str(above), found, pristine) for above in PurePosixPath(path).parents):
+            found[path] = REPLACES_OWN
+    return found
+
+
+def _stays(path: str, reasons: Mapping[str, str | None], pristine: Path) -> bool:
+    """Whether a file or link of the task's is kept at a path."""
+    place = pristine / path
+    return reasons.get(path) is not None and os.path.lexists(place) and not is_folder(place)
