@@ -7,7 +7,7 @@ deletion of that one. A part alone would leave a tree that is neither the task's
 import os
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from lego_rl.sandbox.comparison import is_folder
 from lego_rl.sandbox.verdict import Change
@@ -28,19 +28,26 @@ def rolled_back_together(
     found = dict(reasons)
     paths = sorted(found)
     for change in changes:
-        if change.kind == "deleted" or not is_folder(pristine / change.path):
-            continue
         first, last = (bisect_left(paths, f"{change.path}{mark}") for mark in ("/", "0"))  # "0" comes after "/"
+        if first == last or change.kind == "deleted" or not is_folder(pristine / change.path):
+            continue
         unit = [change.path, *paths[first:last]]
         if any(found[path] is not None for path in unit):
             found.update((path, found[path] or REPLACES_OWN) for path in unit)
+    stays = {"": False}
     for path in paths:
-        if found[path] is None and any(_stays(str(above), found, pristine) for above in PurePosixPath(path).parents):
+        if found[path] is None and _stays(path.rpartition("/")[0], found, pristine, stays):
             found[path] = REPLACES_OWN
     return found
 
 
-def _stays(path: str, reasons: Mapping[str, str | None], pristine: Path) -> bool:
-    """Whether a file or link of the task's is kept at a path."""
-    place = pristine / path
-    return reasons.get(path) is not None and os.path.lexists(place) and not is_folder(place)
+def _stays(path: str, reasons: Mapping[str, str | None], pristine: Path, known: dict[str, bool]) -> bool:
+    """Whether a file or link of the task's is kept at a path or above it, asked once for each."""
+    if path not in known:
+        is_kept = reasons.get(path) is not None and _is_no_folder(pristine / path)
+        known[path] = is_kept or _stays(path.rpartition("/")[0], reasons, pristine, known)
+    return known[path]
+
+
+def _is_no_folder(place: Path) -> bool:
+    return os.path.lexists(place) and not is_folder(place)
