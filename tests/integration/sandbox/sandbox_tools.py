@@ -1,6 +1,7 @@
 """A tiny task made by hand, and what tests do with sandboxes."""
 
 import _ctypes
+import asyncio
 import pyexpat
 import shutil
 import subprocess
@@ -61,6 +62,18 @@ def write_files(root: Path, files: dict[str, str]) -> None:
 async def shell(box: Sandbox, script: str, **options: Any) -> Completed:
     """Run a script inside."""
     return await box.exec(["bash", "-c", script], **options)
+
+
+async def under_way(box: Sandbox, script: str) -> asyncio.Task[Completed]:
+    """A script inside that has begun."""
+    begun = asyncio.Event()
+
+    async def hear(*_: object) -> None:
+        begun.set()
+
+    running = asyncio.create_task(box.exec(["bash", "-c", f"echo begun; {script}"], sink=hear))
+    await asyncio.wait_for(begun.wait(), 30)
+    return running
 
 
 async def python(box: Sandbox, code: str, **options: Any) -> Completed:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sandbox_tools import shell
+from sandbox_tools import shell, under_way
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.cgroups import Cgroups
@@ -238,8 +238,7 @@ async def lost(image: DockerImage, ended: Callable[[DockerSandbox], object]) -> 
     """How a command ends in a container that the host takes away under it."""
     box = await image.start(Phase.AGENT)
     try:
-        running = asyncio.create_task(shell(box, "sleep 60"))
-        await asyncio.sleep(0.5)
+        running = await under_way(box, "sleep 60")
         await asyncio.to_thread(ended, box)
         return await running
     finally:
@@ -281,8 +280,7 @@ async def test_a_daemon_that_is_gone_with_its_container_is_a_lost_runtime(image:
     restored: list[Callable[[], None]] = []
     box = await image.start(Phase.AGENT)
     try:
-        running = asyncio.create_task(shell(box, "sleep 60"))
-        await asyncio.sleep(0.5)
+        running = await under_way(box, "sleep 60")
         daemon_goes(box)
         done = await running
     finally:
@@ -297,10 +295,9 @@ async def test_a_container_that_ran_into_its_memory_is_not_taken_for_killed(imag
     try:
         hog = "import time; kept = bytearray(256 << 20); time.sleep(9)"
         running = asyncio.create_task(shell(box, f"python3 -c '{hog}'; sleep 60"))
-        for _ in range(100):
-            if box.limit_hits().memory:
-                break
-            await asyncio.sleep(0.1)
+        async with asyncio.timeout(60):
+            while not box.limit_hits().memory:  # noqa: ASYNC110  # Nothing tells of it.
+                await asyncio.sleep(0.05)
         killed(box)
         done = await running
     finally:

@@ -78,10 +78,13 @@ async def test_a_scored_trial_without_its_record_stops_the_run(run: RunDirectory
 
 async def test_a_bug_in_one_trial_ends_the_batch_only_after_the_others_are_cleaned_up(run: RunDirectory) -> None:
     cleaned: list[int] = []
+    begun = asyncio.Barrier(3)
 
     async def breaks(spec: TrialSpec, tries: int) -> TrialRecord:
+        await begun.wait()
         try:
-            await asyncio.sleep(0.01 if spec.attempt == 0 else 60)
+            if spec.attempt:
+                await asyncio.Event().wait()
         finally:
             cleaned.append(spec.attempt)
         raise ZeroDivisionError

@@ -8,7 +8,6 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
@@ -210,11 +209,17 @@ async def test_a_process_that_hides_for_a_moment_ends_nothing(
 ) -> None:
     """Every process does, between its fork and its program; meanwhile others may write on the same disk."""
     free = iter([100 << 20])  # and then nothing is left
-    looks = chain(hidden, repeat(False))
+    looks: list[bool] = []
+
+    def hides(_: object) -> bool:
+        looks.append(hidden[len(looks)] if len(looks) < len(hidden) else False)
+        return looks[-1]
+
     monkeypatch.setattr(watchdog, "free_bytes", lambda _: next(free, 0))
-    monkeypatch.setattr(watchdog, "hides", lambda _: next(looks))
+    monkeypatch.setattr(watchdog, "hides", hides)
     monkeypatch.setattr(watchdog, "INTERVAL_SECONDS", 0.01)
-    async with watched(tmp_path, Limits(disk_mb=1)) as watching:
-        await asyncio.sleep(0.5)
+    async with watched(tmp_path, Limits(disk_mb=1)) as watching, asyncio.timeout(20):
+        while len(looks) < len(hidden) + 2 and not watching.failed:  # noqa: ASYNC110  # Nothing tells of a look.
+            await asyncio.sleep(0.01)
         assert watching.failed is killed
         watching.disk_full = True  # for the end that must come

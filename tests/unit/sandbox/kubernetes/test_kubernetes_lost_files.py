@@ -208,6 +208,7 @@ async def test_a_cluster_that_is_back_before_anybody_asked_took_nothing(
     box: PodSandbox, told: Told, server: tuple[Keeper, TestServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pod_module, "KILL_SECONDS", 0.2)
+    monkeypatch.setattr("lego_rl.sandbox.kubernetes.taken_away.NODE_SECONDS", 20.0)
     server[0].cut()
     killing = asyncio.create_task(box.kill())
     await asyncio.sleep(0.4)
