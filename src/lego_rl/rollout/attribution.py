@@ -1,8 +1,8 @@
 """Who brought about the way a trial ended: from evidence to a row of the fault table.
 
-Invariant: evidence is split by who can produce it. `Conduct` is all that an agent can produce, `HostEvidence` only what
-no agent can, and what the specification decides is in neither. Once the policy has been asked, no `Conduct` whatever
-leads to a masked reward; that takes a `HostFailure`.
+Invariant: evidence is split by who can produce it. `AgentEvidence` is all that an agent can produce, `HostEvidence`
+only what no agent can, and what the specification decides is in neither. Once the policy has been asked, no
+`AgentEvidence` whatever leads to a masked reward; that takes a `HostFailure`.
 
 That other trials were hit at the same time is no evidence here: the same policy plays all of them, and their clocks
 agree, so agents could arrange it. What hits many trials is told by the evidence of each: a signal from outside, a
@@ -66,7 +66,7 @@ class HostFailure(StrEnum):
 
 
 @dataclass(frozen=True)
-class Conduct:
+class AgentEvidence:
     """Everything about a trial that an agent can bring about, once there is one.
 
     Attributes:
@@ -146,24 +146,24 @@ _GRADING: Mapping[GradingEnd, Ended] = {
 }
 
 
-def classify(host: HostEvidence, conduct: Conduct, grading: Grading) -> Row:
+def classify(host: HostEvidence, agent: AgentEvidence, grading: Grading) -> Row:
     """The row that a trial ended in. Total: every combination has one.
 
     Args:
         host: What no agent can bring about.
-        conduct: What one can.
+        agent: What one can.
         grading: Whether the specification wants the change graded.
     """
-    return FAULT_TABLE[_ended(host, conduct, grading)]
+    return FAULT_TABLE[_ended(host, agent, grading)]
 
 
-def reward_of(row: Row, conduct: Conduct, grading: Grading) -> Literal[0, 1] | None:
+def reward_of(row: Row, agent: AgentEvidence, grading: Grading) -> Literal[0, 1] | None:
     """The reward that a row gives; ``None`` for a masked trial and for one that is not to be graded."""
     if row.rewarded is Rewarded.NOTHING or grading is Grading.NONE:
         return None
-    if row.rewarded is Rewarded.ZERO or conduct.reward is None:
+    if row.rewarded is Rewarded.ZERO or agent.reward is None:
         return 0
-    return conduct.reward
+    return agent.reward
 
 
 def unrecordable(row: Row) -> Row:
@@ -171,47 +171,47 @@ def unrecordable(row: Row) -> Row:
     return row if row.is_masked else FAULT_TABLE[Ended.UNRECORDABLE]
 
 
-def _ended(host: HostEvidence, conduct: Conduct, grading: Grading) -> Ended:
+def _ended(host: HostEvidence, agent: AgentEvidence, grading: Grading) -> Ended:
     if host.failure is not None:
         return _FAILURES[host.failure]
     match host.reached:
         case Reached.NOTHING:
             return Ended.UNATTRIBUTED_BEFORE
         case Reached.STARTED:
-            return Ended.UNATTRIBUTED_BEFORE if conduct.unforeseen else Ended.HARNESS_SILENT
+            return Ended.UNATTRIBUTED_BEFORE if agent.unforeseen else Ended.HARNESS_SILENT
         case Reached.ASKED:
-            if conduct.unforeseen:
+            if agent.unforeseen:
                 return Ended.UNATTRIBUTED_AFTER
-            left_ungraded = _left_ungraded(conduct) if grading is Grading.FRESH else None
-            return left_ungraded or _agent_ended(conduct)
+            left_ungraded = _left_ungraded(agent) if grading is Grading.FRESH else None
+            return left_ungraded or _agent_ended(agent)
 
 
-def _left_ungraded(conduct: Conduct) -> Ended | None:
+def _left_ungraded(agent: AgentEvidence) -> Ended | None:
     """Why the change has no verdict that says anything of it, if it has none."""
-    if conduct.grading is not None and conduct.grading in _GRADING:
-        return _GRADING[conduct.grading]
-    if conduct.reward is not None:
+    if agent.grading is not None and agent.grading in _GRADING:
+        return _GRADING[agent.grading]
+    if agent.reward is not None:
         return None
-    return Ended.VERIFIER_CRASHED if conduct.snapshot else Ended.NO_SNAPSHOT
+    return Ended.VERIFIER_CRASHED if agent.snapshot else Ended.NO_SNAPSHOT
 
 
-def _agent_ended(conduct: Conduct) -> Ended:
-    stopped = conduct.exit_code != 0 and not conduct.timed_out and conduct.budget_hit is None
-    if stopped and (limit := _limit_hit(conduct.hits)) is not None:
+def _agent_ended(agent: AgentEvidence) -> Ended:
+    stopped = agent.exit_code != 0 and not agent.timed_out and agent.budget_hit is None
+    if stopped and (limit := _limit_hit(agent.hits)) is not None:
         return limit
-    if conduct.too_large:
+    if agent.too_large:
         return Ended.PATCH_TOO_LARGE
-    if conduct.budget_hit is not None:
-        return _BUDGETS[conduct.budget_hit]
-    if conduct.timed_out:
+    if agent.budget_hit is not None:
+        return _BUDGETS[agent.budget_hit]
+    if agent.timed_out:
         return Ended.AGENT_TIMEOUT
-    if conduct.exit_code is None:
+    if agent.exit_code is None:
         return Ended.SANDBOX_LOST
-    if conduct.exit_code in _SIGNALS:
+    if agent.exit_code in _SIGNALS:
         return Ended.HARNESS_KILLED
-    if conduct.last_answer != "whole":
-        return Ended.OUTPUT_BUDGET if conduct.last_answer == "cut" else Ended.MALFORMED_CALL
-    return Ended.FINISHED if conduct.exit_code == 0 else Ended.HARNESS_ERROR
+    if agent.last_answer != "whole":
+        return Ended.OUTPUT_BUDGET if agent.last_answer == "cut" else Ended.MALFORMED_CALL
+    return Ended.FINISHED if agent.exit_code == 0 else Ended.HARNESS_ERROR
 
 
 def _limit_hit(hits: LimitHits) -> Ended | None:

@@ -9,7 +9,7 @@ from lego_rl.engine.protocol import EngineError
 from lego_rl.errors import CaptureError, TaskError
 from lego_rl.gateway.trajectory import Trajectory
 from lego_rl.rollout.agent import LiveTrial
-from lego_rl.rollout.attribution import Conduct, HostEvidence, HostFailure, LastAnswer, Reached
+from lego_rl.rollout.attribution import AgentEvidence, HostEvidence, HostFailure, LastAnswer, Reached
 from lego_rl.rollout.faults import Ended, Row
 from lego_rl.rollout.harbor_trial import Failure, Grades
 from lego_rl.rollout.shortage import Shortage
@@ -51,12 +51,12 @@ class Inspection:
 NOTHING_FOUND = Inspection()
 
 
-def conduct_of(live: LiveTrial, grades: Grades, failure: Failure | None) -> Conduct:
+def agent_evidence(live: LiveTrial, grades: Grades, failure: Failure | None) -> AgentEvidence:
     """What the agent did, or could have done."""
     done = live.completed
     ended_by_itself = done is not None and not done.timed_out and not done.died
     verdict, patch = grades.verdict, grades.patch
-    return Conduct(
+    return AgentEvidence(
         exit_code=done.returncode if done is not None and ended_by_itself else None,
         timed_out=done is not None and done.timed_out,
         budget_hit=live.trajectory.accounting.budget_hit if live.trajectory is not None else None,

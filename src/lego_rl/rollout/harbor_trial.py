@@ -77,7 +77,7 @@ def _derived(kind: type[BaseException]) -> Iterator[type[BaseException]]:
 
 
 class UnreadableGradesError(Exception):
-    """What the verifier wrote cannot be read. It is no `LegoError`: nobody foresees it, and it is nobody's conduct."""
+    """What the verifier wrote cannot be read. It is no `LegoError`: nobody foresees it, and it is nobody's doing."""
 
 
 @dataclass(frozen=True)

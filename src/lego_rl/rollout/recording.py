@@ -6,8 +6,8 @@ from harbor.models.trial.result import TrialResult
 
 from lego_rl.gateway.trajectory import Accounting, Trajectory
 from lego_rl.rollout.agent import LiveTrial
-from lego_rl.rollout.attribution import Conduct, HostEvidence, classify, reward_of
-from lego_rl.rollout.evidence import Inspection, conduct_of, detail_of, host_evidence, one_line, reached
+from lego_rl.rollout.attribution import AgentEvidence, HostEvidence, classify, reward_of
+from lego_rl.rollout.evidence import Inspection, agent_evidence, detail_of, host_evidence, one_line, reached
 from lego_rl.rollout.harbor_trial import Failure, Grades, seconds_of
 from lego_rl.rollout.outcome import EngineSeconds, Outcome, PhaseSeconds, TrialRecord
 from lego_rl.rollout.spec import TrialSpec
@@ -15,12 +15,12 @@ from lego_rl.rollout.spec import TrialSpec
 
 def unforeseen_record(spec: TrialSpec, live: LiveTrial, failure: Failure, total: float) -> TrialRecord:
     """The record of a trial of which what it left behind cannot be told."""
-    conduct = Conduct(unforeseen=True)
-    row = classify(HostEvidence(reached(live)), conduct, spec.grading)
+    agent = AgentEvidence(unforeseen=True)
+    row = classify(HostEvidence(reached(live)), agent, spec.grading)
     return TrialRecord(
         spec=spec,
         outcome=Outcome(
-            reward=reward_of(row, conduct, spec.grading),
+            reward=reward_of(row, agent, spec.grading),
             ended=row.ended,
             verdict=None,
             detail=one_line(f"{row.meaning}: {failure.kind}: {failure.message}"),
@@ -53,10 +53,10 @@ def record_of(
         inspection: What the host was asked afterwards.
         started: When it began, by `time.perf_counter`.
     """
-    conduct = conduct_of(live, grades, failure)
+    agent = agent_evidence(live, grades, failure)
     host = host_evidence(live, grades, failure, inspection)
-    row = classify(host, conduct, spec.grading)
-    reward = reward_of(row, conduct, spec.grading)
+    row = classify(host, agent, spec.grading)
+    reward = reward_of(row, agent, spec.grading)
     logs = live.logs()
     if failure is not None:
         logs["error.txt"] = failure.trace

@@ -17,7 +17,7 @@ def unforeseen(*_: Any, **__: Any) -> Any:
 
 
 @pytest.mark.parametrize(("grading", "reward"), [(Grading.FRESH, 0), (Grading.NONE, None)])
-@pytest.mark.parametrize("where", ["recording.conduct_of", "recording.host_evidence", "trial.grades_of"])
+@pytest.mark.parametrize("where", ["recording.agent_evidence", "recording.host_evidence", "trial.grades_of"])
 async def test_in_the_records_making(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, grading: Grading, reward: int | None
 ) -> None:

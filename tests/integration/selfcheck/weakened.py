@@ -278,8 +278,8 @@ def _git_asked(patch: pytest.MonkeyPatch, _: Path) -> None:
 def _any_crash_masks(patch: pytest.MonkeyPatch, _: Path) -> None:
     classify = recording.classify
 
-    def naive(host: Any, conduct: Any, grading: Any) -> Any:
-        return classify(host, conduct, grading) if conduct.exit_code == 0 else FAULT_TABLE[Ended.SANDBOX_START]
+    def naive(host: Any, agent: Any, grading: Any) -> Any:
+        return classify(host, agent, grading) if agent.exit_code == 0 else FAULT_TABLE[Ended.SANDBOX_START]
 
     patch.setattr(recording, "classify", naive)
 

@@ -19,7 +19,7 @@ from lego_rl.rollout.attribution import HostEvidence, classify, reward_of
 from lego_rl.rollout.evidence import (
     NOTHING_FOUND,
     Inspection,
-    conduct_of,
+    agent_evidence,
     detail_of,
     host_evidence,
 )
@@ -91,14 +91,14 @@ SILENT = Inspection(engine_silent=True)
 def ended(
     done: LiveTrial, grades: Grades, failure: Failure | None, inspection: Inspection = NOTHING_FOUND
 ) -> tuple[Ended, int | None]:
-    conduct = conduct_of(done, grades, failure)
-    row = classify(host_evidence(done, grades, failure, inspection), conduct, Grading.FRESH)
-    return row.ended, reward_of(row, conduct, Grading.FRESH)
+    agent = agent_evidence(done, grades, failure)
+    row = classify(host_evidence(done, grades, failure, inspection), agent, Grading.FRESH)
+    return row.ended, reward_of(row, agent, Grading.FRESH)
 
 
 def told(done: LiveTrial, grades: Grades, failure: Failure | None, inspection: Inspection = NOTHING_FOUND) -> str:
     host: HostEvidence = host_evidence(done, grades, failure, inspection)
-    row = classify(host, conduct_of(done, grades, failure), Grading.FRESH)
+    row = classify(host, agent_evidence(done, grades, failure), Grading.FRESH)
     return detail_of(row, host, done, grades, failure)
 
 

@@ -1,4 +1,4 @@
-"""From evidence to a row: one case a row, and the law that no conduct of an agent masks its reward."""
+"""From evidence to a row: one case a row, and the law that nothing an agent does masks its reward."""
 
 from typing import get_args
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lego_rl.gateway.trajectory import BudgetHit
 from lego_rl.rollout.attribution import (
-    Conduct,
+    AgentEvidence,
     HostEvidence,
     HostFailure,
     LastAnswer,
@@ -24,16 +24,16 @@ from lego_rl.sandbox.verdict import GradingEnd
 ASKED = HostEvidence(Reached.ASKED)
 UNASKED = HostEvidence(Reached.STARTED)
 NOT_STARTED = HostEvidence(Reached.NOTHING)
-GRADED = Conduct(exit_code=0, snapshot=True, reward=1, grading="completed")
+GRADED = AgentEvidence(exit_code=0, snapshot=True, reward=1, grading="completed")
 
 
 def failed(failure: HostFailure, reached: Reached = Reached.ASKED) -> HostEvidence:
     return HostEvidence(reached, failure)
 
 
-def graded(reward: int = 1, **changes: object) -> Conduct:
+def graded(reward: int = 1, **changes: object) -> AgentEvidence:
     made = {"exit_code": 0, "snapshot": True, "reward": reward, "grading": "completed"} | changes
-    return Conduct(**made)  # type: ignore[arg-type]
+    return AgentEvidence(**made)  # type: ignore[arg-type]
 
 
 CASES = [
@@ -61,43 +61,43 @@ CASES = [
     (ASKED, graded(exit_code=None, hits=LimitHits(unmeasured=True)), Ended.LIMITS_UNMEASURED, 1),
     (ASKED, graded(exit_code=None), Ended.SANDBOX_LOST, 1),
     (ASKED, graded(too_large=True, budget_hit="turns"), Ended.PATCH_TOO_LARGE, 1),
-    (ASKED, Conduct(exit_code=0), Ended.NO_SNAPSHOT, 0),
+    (ASKED, AgentEvidence(exit_code=0), Ended.NO_SNAPSHOT, 0),
     (ASKED, graded(0, grading="not_applied"), Ended.PATCH_NOT_APPLIED, 0),
     (ASKED, graded(0, grading="timed_out"), Ended.VERIFIER_TIMEOUT, 0),
-    (ASKED, Conduct(exit_code=0, snapshot=True, grading="timed_out"), Ended.VERIFIER_TIMEOUT, 0),
+    (ASKED, AgentEvidence(exit_code=0, snapshot=True, grading="timed_out"), Ended.VERIFIER_TIMEOUT, 0),
     (ASKED, graded(0, grading="died"), Ended.VERIFIER_CRASHED, 0),
-    (ASKED, Conduct(exit_code=0, snapshot=True), Ended.VERIFIER_CRASHED, 0),
+    (ASKED, AgentEvidence(exit_code=0, snapshot=True), Ended.VERIFIER_CRASHED, 0),
     (ASKED, graded(0, grading="no_report"), Ended.NO_VERDICT, 0),
-    (failed(HostFailure.TASK, Reached.NOTHING), Conduct(), Ended.TASK_UNUSABLE, None),
-    (failed(HostFailure.SANDBOX_START, Reached.NOTHING), Conduct(), Ended.SANDBOX_START, None),
-    (failed(HostFailure.SEAL, Reached.NOTHING), Conduct(), Ended.SEAL_FAILED, None),
-    (failed(HostFailure.SETUP, Reached.NOTHING), Conduct(), Ended.SETUP_FAILED, None),
+    (failed(HostFailure.TASK, Reached.NOTHING), AgentEvidence(), Ended.TASK_UNUSABLE, None),
+    (failed(HostFailure.SANDBOX_START, Reached.NOTHING), AgentEvidence(), Ended.SANDBOX_START, None),
+    (failed(HostFailure.SEAL, Reached.NOTHING), AgentEvidence(), Ended.SEAL_FAILED, None),
+    (failed(HostFailure.SETUP, Reached.NOTHING), AgentEvidence(), Ended.SETUP_FAILED, None),
     (UNASKED, graded(0, exit_code=1), Ended.HARNESS_SILENT, None),
-    (UNASKED, Conduct(), Ended.HARNESS_SILENT, None),
+    (UNASKED, AgentEvidence(), Ended.HARNESS_SILENT, None),
     (failed(HostFailure.ENGINE), graded(), Ended.ENGINE_FAILED, None),
     (failed(HostFailure.ENGINE_SILENT), graded(), Ended.ENGINE_SILENT, None),
     (failed(HostFailure.CAPTURE), graded(), Ended.CAPTURE_FAILED, None),
     (failed(HostFailure.GATEWAY), graded(), Ended.GATEWAY_LOST, None),
     (failed(HostFailure.SANDBOX_KILLED), graded(0, exit_code=None), Ended.SANDBOX_KILLED, None),
-    (failed(HostFailure.RUNTIME), Conduct(), Ended.RUNTIME_LOST, None),
-    (failed(HostFailure.GRADING_START), Conduct(exit_code=0, snapshot=True), Ended.GRADING_START, None),
-    (failed(HostFailure.DISK), Conduct(exit_code=0), Ended.HOST_DISK_FULL, None),
-    (failed(HostFailure.MEMORY), Conduct(exit_code=0), Ended.HOST_OUT_OF_MEMORY, None),
-    (failed(HostFailure.HANDLES), Conduct(exit_code=0), Ended.HOST_OUT_OF_HANDLES, None),
-    (NOT_STARTED, Conduct(), Ended.UNATTRIBUTED_BEFORE, None),
-    (NOT_STARTED, Conduct(unforeseen=True), Ended.UNATTRIBUTED_BEFORE, None),
-    (UNASKED, Conduct(unforeseen=True), Ended.UNATTRIBUTED_BEFORE, None),
-    (ASKED, Conduct(unforeseen=True), Ended.UNATTRIBUTED_AFTER, 0),
+    (failed(HostFailure.RUNTIME), AgentEvidence(), Ended.RUNTIME_LOST, None),
+    (failed(HostFailure.GRADING_START), AgentEvidence(exit_code=0, snapshot=True), Ended.GRADING_START, None),
+    (failed(HostFailure.DISK), AgentEvidence(exit_code=0), Ended.HOST_DISK_FULL, None),
+    (failed(HostFailure.MEMORY), AgentEvidence(exit_code=0), Ended.HOST_OUT_OF_MEMORY, None),
+    (failed(HostFailure.HANDLES), AgentEvidence(exit_code=0), Ended.HOST_OUT_OF_HANDLES, None),
+    (NOT_STARTED, AgentEvidence(), Ended.UNATTRIBUTED_BEFORE, None),
+    (NOT_STARTED, AgentEvidence(unforeseen=True), Ended.UNATTRIBUTED_BEFORE, None),
+    (UNASKED, AgentEvidence(unforeseen=True), Ended.UNATTRIBUTED_BEFORE, None),
+    (ASKED, AgentEvidence(unforeseen=True), Ended.UNATTRIBUTED_AFTER, 0),
     (ASKED, graded(unforeseen=True), Ended.UNATTRIBUTED_AFTER, 1),
     (failed(HostFailure.SANDBOX_KILLED), graded(unforeseen=True), Ended.SANDBOX_KILLED, None),
 ]
 
 
-@pytest.mark.parametrize(("host", "conduct", "ended", "reward"), CASES)
-def test_row(host: HostEvidence, conduct: Conduct, ended: Ended, reward: int | None) -> None:
-    row = classify(host, conduct, Grading.FRESH)
+@pytest.mark.parametrize(("host", "agent", "ended", "reward"), CASES)
+def test_row(host: HostEvidence, agent: AgentEvidence, ended: Ended, reward: int | None) -> None:
+    row = classify(host, agent, Grading.FRESH)
     assert row.ended is ended
-    assert reward_of(row, conduct, Grading.FRESH) == reward
+    assert reward_of(row, agent, Grading.FRESH) == reward
 
 
 ELSEWHERE = {Ended.UNRECORDABLE, Ended.CANCELLED}
@@ -115,8 +115,8 @@ def test_every_host_failure_is_masked(reached: Reached) -> None:
 
 
 hits = st.builds(LimitHits, st.integers(0, 2), st.integers(0, 2), st.booleans(), st.booleans())
-conducts = st.builds(
-    Conduct,
+agents = st.builds(
+    AgentEvidence,
     exit_code=st.none() | st.integers(0, 255),
     timed_out=st.booleans(),
     budget_hit=st.none() | st.sampled_from(get_args(BudgetHit.__value__)),
@@ -130,35 +130,35 @@ conducts = st.builds(
 )
 
 
-@given(conduct=conducts)
-def test_no_conduct_of_a_policy_that_was_asked_masks_its_reward(conduct: Conduct) -> None:
-    row = classify(ASKED, conduct, Grading.FRESH)
+@given(agent=agents)
+def test_nothing_that_an_agent_does_masks_its_reward(agent: AgentEvidence) -> None:
+    row = classify(ASKED, agent, Grading.FRESH)
     assert not row.is_masked
-    reward = reward_of(row, conduct, Grading.FRESH)
+    reward = reward_of(row, agent, Grading.FRESH)
     assert reward in (0, 1)
     if reward == 1:
-        assert conduct.reward == 1
+        assert agent.reward == 1
 
 
 @pytest.mark.parametrize("host", [UNASKED, NOT_STARTED])
-@given(conduct=conducts)
-def test_a_policy_that_was_never_asked_answers_for_nothing(host: HostEvidence, conduct: Conduct) -> None:
-    assert classify(host, conduct, Grading.FRESH).is_masked
+@given(agent=agents)
+def test_a_policy_that_was_never_asked_answers_for_nothing(host: HostEvidence, agent: AgentEvidence) -> None:
+    assert classify(host, agent, Grading.FRESH).is_masked
 
 
 @given(
-    conduct=conducts,
+    agent=agents,
     host=st.builds(HostEvidence, reached=st.sampled_from(Reached), failure=st.none() | st.sampled_from(HostFailure)),
     grading=st.sampled_from(Grading),
 )
-def test_the_table_is_total(conduct: Conduct, host: HostEvidence, grading: Grading) -> None:
-    row = classify(host, conduct, grading)
+def test_the_table_is_total(agent: AgentEvidence, host: HostEvidence, grading: Grading) -> None:
+    row = classify(host, agent, grading)
     assert FAULT_TABLE[row.ended] is row
-    assert (reward_of(row, conduct, grading) is None) == (row.is_masked or grading is Grading.NONE)
+    assert (reward_of(row, agent, grading) is None) == (row.is_masked or grading is Grading.NONE)
 
 
 def test_a_trial_that_is_not_to_be_graded_has_no_reward_and_no_fault() -> None:
-    conduct = Conduct(exit_code=0)
-    row = classify(ASKED, conduct, Grading.NONE)
+    agent = AgentEvidence(exit_code=0)
+    row = classify(ASKED, agent, Grading.NONE)
     assert row.ended is Ended.FINISHED
-    assert reward_of(row, conduct, Grading.NONE) is None
+    assert reward_of(row, agent, Grading.NONE) is None

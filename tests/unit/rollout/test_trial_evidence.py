@@ -43,7 +43,7 @@ from lego_rl.rollout.evidence import (
     DETAIL_CHARS,
     NOTHING_FOUND,
     Inspection,
-    conduct_of,
+    agent_evidence,
     detail_of,
     host_evidence,
     may_be_short,
@@ -138,9 +138,9 @@ def test_no_failure_after_the_start_masks_a_trial_unless_the_grading_sandbox_cou
     kind: str, message: str, grades: Grades
 ) -> None:
     problem = Failure(kind, message, "")
-    conduct = conduct_of(DONE, grades, problem)
+    agent = agent_evidence(DONE, grades, problem)
     host = host_evidence(DONE, grades, problem, NOTHING_FOUND)
-    row = classify(host, conduct, Grading.FRESH)
+    row = classify(host, agent, Grading.FRESH)
     assert not row.is_masked
     detail = detail_of(row, host, DONE, grades, problem)
     assert detail.startswith(row.meaning)
@@ -215,7 +215,7 @@ CONTENT = {
 @pytest.mark.parametrize("name", sorted(CONTENT))
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", "[" * 100_000, "\udcff"])
 @pytest.mark.parametrize("before", [None, failure("OSError")])
-def test_a_file_of_the_verifier_that_cannot_be_read_is_nobodys_conduct(
+def test_a_file_of_the_verifier_that_cannot_be_read_is_nobodys_doing(
     tmp_path: Path, name: str, text: str, before: Failure | None
 ) -> None:
     (tmp_path / "verifier").mkdir()
