@@ -194,5 +194,7 @@ record stands: masked.
 
 More than {MAX_UNATTRIBUTED:.0%} of a step or an evaluation in rows whose fault is `unknown` stop the run (of fewer than
 {math.ceil(1 / MAX_UNATTRIBUTED)} trials a single one does), and so does an infrastructure that took all of it. When the
-cause is mended, `--resume` gives those trials all their tries again.
+infrastructure is mended, `--resume` gives those trials all their tries again. When the bug is, it runs those again that
+it took, but none that has ended so {MOST_TRIES} times: where an agent brings the bug out, that must not give it one try
+after the other.
 """

@@ -30,8 +30,9 @@ from lego_rl.harness.base import OptionValue
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.labels import DEMONSTRATION
 from lego_rl.rollout.outcome import TrialRecord
-from lego_rl.rollout.runner import Progress as Event
-from lego_rl.rollout.runner import TrialEnded, run_trials
+from lego_rl.rollout.progress import Progress as Event
+from lego_rl.rollout.progress import TrialEnded
+from lego_rl.rollout.runner import run_trials
 from lego_rl.rollout.spec import Grading, HarnessChoice, TrialSpec
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.rollout.trial import Runtime

@@ -25,7 +25,7 @@ from lego_rl.gateway.tool_calls.probe import check_parser
 from lego_rl.harness import registry
 from lego_rl.harness.base import Harness, HarnessBundle
 from lego_rl.rollout.journal import Journal
-from lego_rl.rollout.runner import Progress
+from lego_rl.rollout.progress import Progress
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.rollout.trial import Runtime
 from lego_rl.sandbox.environments import provider_of, state_of

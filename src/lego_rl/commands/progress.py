@@ -17,7 +17,7 @@ from lego_rl.commands.screen import Screen
 from lego_rl.evaluate.heldout import Score, score
 from lego_rl.plain_text import plain_line
 from lego_rl.rollout.outcome import Outcome
-from lego_rl.rollout.runner import BatchStarted, Progress, TrialEnded, TrialRetried
+from lego_rl.rollout.progress import BatchStarted, Progress, TrialEnded, TrialRetried
 
 _QUIET_SECONDS = 15.0
 

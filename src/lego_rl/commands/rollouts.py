@@ -8,7 +8,8 @@ from lego_rl.config.recipe import Recipe
 from lego_rl.gateway.budget import Budget
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import TrialRecord
-from lego_rl.rollout.runner import Progress, run_trials
+from lego_rl.rollout.progress import Progress
+from lego_rl.rollout.runner import run_trials
 from lego_rl.rollout.spec import HarnessChoice, TrialSpec
 from lego_rl.rollout.trial import Runtime
 from lego_rl.tasks.task import Task

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from lego_rl.errors import RunError
-from lego_rl.rollout.faults import FAULT_TABLE, Ended, Fault
+from lego_rl.rollout.faults import FAULT_TABLE, MOST_TRIES, Ended, Fault
 
 MAX_UNATTRIBUTED = 0.05
 """Largest share of a batch's trials that may end without anyone known to be at fault."""
@@ -36,7 +36,7 @@ def check_batch(outcomes: Iterable[tuple[Ended, str]]) -> None:
             f"{len(unknown)} of {len(ended)} trials ended in a way that nobody is known to be at fault for: "
             f"{_most_common(unknown)}",
             "this is a bug in Lego-RL or in Harbor; the logs of the trials are in the run directory. "
-            "Once it is mended, --resume runs them again",
+            f"Once it is mended, --resume runs them again, up to {MOST_TRIES} tries of each",
         )
     taken = [detail for row, detail in ended if FAULT_TABLE[row].fault is Fault.INFRASTRUCTURE]
     if ended and len(taken) == len(ended):

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 MOST_TRIES = 9
-"""Tries that faults may take of one trial, however often its run is resumed; its last record stands then."""
+"""Tries that faults, and as many that a bug, may take of one trial, however often its run is resumed; its last record
+stands then."""
 
 
 class Fault(StrEnum):

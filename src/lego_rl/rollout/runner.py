@@ -3,7 +3,7 @@
 Invariant: a trial is scored at most once. Its record is on the disk before the journal says so, and what the journal
 says is scored is loaded, never run again. Whatever stops a batch leaves every scored trial behind and no other trace
 that a resumed batch could trip over. The one exception are unattributed trials where there are so many that they
-stopped the batch: a bug took them, the journal says so, and a resumed batch runs them again.
+stopped the batch: a bug took them, the journal says so, and a resumed batch runs them again, `MOST_TRIES` times in all.
 
 A try is a trial run from its start under the same specification, seeds included, so which try is kept changes nothing
 in what it was to sample. Tries are bounded: by the row of the fault table and the caller for one call of
@@ -13,7 +13,7 @@ in what it was to sample. Tries are bounded: by the row of the fault table and t
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -22,7 +22,8 @@ from lego_rl.gateway.threads import in_thread
 from lego_rl.rollout.batch_check import check_batch, is_unattributed, too_many_unattributed
 from lego_rl.rollout.faults import MOST_TRIES, Ended
 from lego_rl.rollout.journal import Journal
-from lego_rl.rollout.outcome import Outcome, TrialRecord
+from lego_rl.rollout.outcome import TrialRecord
+from lego_rl.rollout.progress import BatchStarted, Progress, TrialEnded, TrialRetried, TrialStarted, ignore
 from lego_rl.rollout.settled import (
     CANCELLED,
     FAULTED,
@@ -32,6 +33,7 @@ from lego_rl.rollout.settled import (
     STOPPED,
     faulted_tries,
     settled_trials,
+    unattributed_tries,
 )
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import TrialStore, UnrecordableError
@@ -56,66 +58,6 @@ class Trials(Protocol):
     async def run(self, spec: TrialSpec) -> TrialRecord:
         """Run one trial; nothing but a cancellation may come out as an exception."""
         ...
-
-
-@dataclass(frozen=True)
-class BatchStarted:
-    """A batch is begun, or gone on with.
-
-    Attributes:
-        label: What its trials are part of; empty for a batch of none.
-        total: Trials of the batch.
-        loaded: Of these, trials that an earlier process brought to an end.
-        concurrency: Most trials at a time.
-    """
-
-    label: str
-    total: int
-    loaded: int
-    concurrency: int
-
-
-@dataclass(frozen=True)
-class TrialStarted:
-    """A trial is being run, for the `tries`-th time."""
-
-    spec: TrialSpec
-    tries: int
-
-
-@dataclass(frozen=True)
-class TrialRetried:
-    """An infrastructure fault took a try, and after a pause there will be another."""
-
-    spec: TrialSpec
-    tries: int
-    outcome: Outcome
-    pause_sec: float
-
-
-@dataclass(frozen=True)
-class TrialEnded:
-    """A trial has its final record.
-
-    Attributes:
-        record: The record.
-        done: Trials of the batch that have one, this one included.
-        total: Trials of the batch.
-        loaded: Whether an earlier process ran it.
-    """
-
-    record: TrialRecord
-    done: int
-    total: int
-    loaded: bool = False
-
-
-type Progress = BatchStarted | TrialStarted | TrialRetried | TrialEnded
-"""What a batch tells whoever watches it."""
-
-
-def ignore(_: Progress) -> None:
-    """Watches nothing."""
 
 
 async def run_trials(
@@ -146,12 +88,7 @@ async def run_trials(
         ConfigError: Two specifications are the same trial, or a number is out of range.
         RunError: A recorded trial cannot be read, the disk is full, or `check_batch` stops the run.
     """
-    if concurrency < 1 or retries < 0:
-        raise ConfigError(
-            f"concurrency {concurrency} with {retries} retries is impossible", "use at least 1 and at least 0"
-        )
-    if retry_pause_sec < 0:
-        raise ConfigError(f"a pause of {retry_pause_sec} s is impossible", "use at least 0")
+    _check_numbers(concurrency, retries, retry_pause_sec)
     # The journal is locked, so no other process is at work in this folder. What was left may be very many files.
     await in_thread(runtime.store.discard_unfinished)
     await in_thread(runtime.prepare)
@@ -164,16 +101,17 @@ async def run_trials(
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
     records = [batch.records[spec.id] for spec in specs]
-    unattributed = [record.spec.id for record in records if is_unattributed(record.outcome.ended)]
-    if too_many_unattributed(len(unattributed), len(records)):
-        journal.append(REOPENED, {"ids": [*unattributed]})
-    try:
-        check_batch((record.outcome.ended, record.outcome.detail) for record in records)
-    except RunError:
-        # Somebody is asked to mend what took them, so they get all their tries once more.
-        journal.append(STOPPED, {"ids": [spec.id for spec in specs]})
-        raise
+    batch.check(records)
     return records
+
+
+def _check_numbers(concurrency: int, retries: int, retry_pause_sec: float) -> None:
+    if concurrency < 1 or retries < 0:
+        raise ConfigError(
+            f"concurrency {concurrency} with {retries} retries is impossible", "use at least 1 and at least 0"
+        )
+    if retry_pause_sec < 0:
+        raise ConfigError(f"a pause of {retry_pause_sec} s is impossible", "use at least 0")
 
 
 def retries_of_batch(trials: int) -> int:
@@ -222,8 +160,9 @@ class _Batch:
         self._retries_left = retries_of_batch(len(specs))
         self._tries = Counter(str(entry.data["id"]) for entry in journal.entries if entry.kind == STARTED)
         self._faulted = faulted_tries(journal.entries)
+        self._unattributed = unattributed_tries(journal.entries)
         settled = settled_trials(journal.entries)
-        final = {name for name, each in settled.items() if each.kind == SCORED or self._faulted[name] >= MOST_TRIES}
+        final = {name for name, each in settled.items() if each.kind == SCORED or self._is_given_up(name)}
         loaded = [spec for spec in specs if spec.id in final]
         progress(BatchStarted(specs[0].label if specs else "", len(specs), len(loaded), concurrency))
         for spec in loaded:
@@ -234,6 +173,27 @@ class _Batch:
         """Take specifications until none is left."""
         for spec in self._waiting:
             self._keep(await self._settle(spec), loaded=False)
+
+    def check(self, records: Sequence[TrialRecord]) -> None:
+        """Stop the run where the faults of its trials say so; what took them is to be mended, and they are run again.
+
+        Raises:
+            RunError: See `check_batch`.
+        """
+        unattributed = [record.spec.id for record in records if is_unattributed(record.outcome.ended)]
+        has_bug = too_many_unattributed(len(unattributed), len(records))
+        if has_bug and (again := [name for name in unattributed if self._unattributed[name] < MOST_TRIES]):
+            self._journal.append(REOPENED, {"ids": [*again]})
+        try:
+            check_batch((record.outcome.ended, record.outcome.detail) for record in records)
+        except RunError:
+            if not has_bug:
+                self._journal.append(STOPPED, {"ids": [record.spec.id for record in records]})
+            raise
+
+    def _is_given_up(self, name: str) -> bool:
+        """Whether a trial has had all its tries."""
+        return self._faulted[name] >= MOST_TRIES or self._unattributed[name] >= MOST_TRIES
 
     def _keep(self, record: TrialRecord, *, loaded: bool) -> None:
         self.records[record.spec.id] = record
@@ -255,7 +215,7 @@ class _Batch:
     def _may_retry(self, record: TrialRecord, retried: int) -> bool:
         """Whether a trial that was retried so often gets a further try."""
         allowed = min(record.outcome.row.retries, self._retries)
-        return retried < allowed and self._faulted[record.spec.id] < MOST_TRIES and self._retries_left > 0
+        return retried < allowed and not self._is_given_up(record.spec.id) and self._retries_left > 0
 
     async def _try(self, spec: TrialSpec) -> TrialRecord:
         self._tries[spec.id] += 1
@@ -269,6 +229,7 @@ class _Batch:
             raise
         outcome = record.outcome
         self._faulted[spec.id] += outcome.row.is_masked
+        self._unattributed[spec.id] += is_unattributed(outcome.ended)
         self._journal.append(
             FAULTED if outcome.row.is_masked else SCORED,
             {

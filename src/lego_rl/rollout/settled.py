@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lego_rl.errors import RunError
-from lego_rl.rollout.faults import Ended
+from lego_rl.rollout.faults import FAULT_TABLE, Ended, Fault
 from lego_rl.rollout.journal import Entry, read_journal
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.store import RunDirectory
@@ -17,9 +17,10 @@ from lego_rl.rollout.store import RunDirectory
 STARTED, SCORED, FAULTED, CANCELLED = "trial-started", "trial-scored", "trial-faulted", "trial-cancelled"
 """Kinds of journal entries; each names the trial and which try it was."""
 REOPENED = "trials-reopened"
-"""Names the trials that are to be run again, because a bug took so many that it stopped their batch."""
+"""Names the trials that are to be run again, because a bug took so many that it stopped their batch; those of them
+that have had all their tries stay as they are."""
 STOPPED = "batch-stopped"
-"""Names the trials of a batch that its faults stopped: once they are mended, every trial has all its tries again."""
+"""Names the trials of a batch that an infrastructure took: once it is mended, every trial has all its tries again."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,20 @@ def faulted_tries(journal: Iterable[Entry]) -> Counter[str]:
             for name in _ids(entry):
                 del found[name]
     return found
+
+
+def unattributed_tries(journal: Iterable[Entry]) -> Counter[str]:
+    """Tries of every trial that nobody is known to be at fault for, by id. None of them is ever forgotten: what an
+    agent may bring about must not give it one try after the other.
+
+    Args:
+        journal: Entries in order.
+
+    Raises:
+        RunError: A row is of another version's fault table.
+    """
+    ended = (entry for entry in journal if entry.kind in (SCORED, FAULTED))
+    return Counter(str(entry.data["id"]) for entry in ended if FAULT_TABLE[_row(entry)].fault is Fault.UNKNOWN)
 
 
 def _ids(entry: Entry) -> list[str]:

@@ -12,7 +12,8 @@ from lego_rl.rollout.demonstrations import demonstrated_segments
 from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import TrialRecord
-from lego_rl.rollout.runner import Progress, TrialEnded, ignore, run_trials
+from lego_rl.rollout.progress import Progress, TrialEnded, ignore
+from lego_rl.rollout.runner import run_trials
 from lego_rl.rollout.spec import Grading
 from lego_rl.rollout.store import RunDirectory
 from warm_start.capture import Capture, CaptureSettings, capture

@@ -14,7 +14,7 @@ from lego_rl.gateway.budget import Budget
 from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import Outcome, PhaseSeconds, Reward, TrialRecord
-from lego_rl.rollout.runner import BatchStarted
+from lego_rl.rollout.progress import BatchStarted
 from lego_rl.rollout.settled import SCORED
 from lego_rl.rollout.spec import HarnessChoice, TrialSpec
 from lego_rl.rollout.store import RunDirectory

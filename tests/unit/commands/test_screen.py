@@ -23,7 +23,7 @@ from lego_rl.gateway.budget import Budget
 from lego_rl.plain_text import PlainFormatter, plain_line
 from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.outcome import Outcome
-from lego_rl.rollout.runner import TrialRetried
+from lego_rl.rollout.progress import TrialRetried
 from lego_rl.rollout.spec import HarnessChoice, TrialSpec
 
 HOSTILE = "a\x1b]0;owned\x07b\x1b[2Jc\rd\x9b31me\u202ef\u2066g\x08h[bold red]i[/]:smile:[link=http://x]j"

@@ -11,9 +11,7 @@ from lego_rl.errors import RunError
 from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import TrialRecord
-from lego_rl.rollout.runner import (
-    run_trials,
-)
+from lego_rl.rollout.runner import run_trials
 from lego_rl.rollout.settled import settled_records
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import RunDirectory, TrialStore

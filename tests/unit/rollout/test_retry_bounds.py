@@ -75,6 +75,38 @@ async def test_what_stopped_a_batch_has_all_its_tries_again_once_somebody_mended
     assert [each.outcome.reward for each in records] == [1, 1]
 
 
+@pytest.mark.parametrize("row", [Ended.UNATTRIBUTED_BEFORE, Ended.UNATTRIBUTED_AFTER])
+async def test_a_trial_that_a_bug_takes_each_time_is_run_no_more(run: RunDirectory, row: Ended) -> None:
+    async def first_has_a_bug(spec: TrialSpec, tries: int) -> TrialRecord:
+        return record(spec, row if spec.attempt == 0 else Ended.FINISHED)
+
+    ran: list[int] = []
+    for _ in range(MOST_TRIES + 1):
+        trials = Trials(run.store, first_has_a_bug)
+        with pytest.raises(RunError, match=f"runs them again, up to {MOST_TRIES} tries"):
+            await batch(run, trials, specs(2))
+        ran += trials.ran
+    assert ran.count(0) == MOST_TRIES
+    assert ran.count(1) == 1
+    mended = Trials(run.store)
+    with pytest.raises(RunError, match="1 of 2 trials"):
+        await batch(run, mended, specs(2))
+    assert mended.ran == [], "its last record stands"
+
+
+async def test_a_bug_of_other_trials_gives_none_that_faults_took_its_tries_again(run: RunDirectory) -> None:
+    async def one_of_each(spec: TrialSpec, tries: int) -> TrialRecord:
+        return record(spec, (ROW.ended, Ended.UNATTRIBUTED_AFTER, Ended.FINISHED)[spec.attempt])
+
+    ran: list[int] = []
+    for _ in range(MOST_TRIES + 1):
+        trials = Trials(run.store, one_of_each)
+        with pytest.raises(RunError, match="1 of 3 trials"):
+            await batch(run, trials, specs(3))
+        ran += trials.ran
+    assert [ran.count(attempt) for attempt in range(3)] == [MOST_TRIES, MOST_TRIES, 1]
+
+
 @pytest.mark.parametrize("count", [1, 4, 40])
 async def test_all_trials_of_a_batch_share_a_number_of_further_tries(run: RunDirectory, count: int) -> None:
     trials = Trials(run.store, always_fails)

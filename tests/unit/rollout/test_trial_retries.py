@@ -12,16 +12,8 @@ from lego_rl.errors import RunError
 from lego_rl.rollout.faults import FAULT_TABLE, Ended, Fault
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import TrialRecord
-from lego_rl.rollout.runner import (
-    LONGEST_PAUSE_SEC,
-    BatchStarted,
-    Progress,
-    TrialEnded,
-    TrialRetried,
-    TrialStarted,
-    pause_before,
-    run_trials,
-)
+from lego_rl.rollout.progress import BatchStarted, Progress, TrialEnded, TrialRetried, TrialStarted
+from lego_rl.rollout.runner import LONGEST_PAUSE_SEC, pause_before, run_trials
 from lego_rl.rollout.settled import STARTED, settled_records
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import RunDirectory

@@ -12,11 +12,8 @@ from lego_rl.messages import Json, Message, ToolCall
 from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import TrialRecord
-from lego_rl.rollout.runner import (
-    Progress,
-    TrialEnded,
-    run_trials,
-)
+from lego_rl.rollout.progress import Progress, TrialEnded
+from lego_rl.rollout.runner import run_trials
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import RunDirectory
 
