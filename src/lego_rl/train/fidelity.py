@@ -132,12 +132,17 @@ def measure(
         pearson_logprobs=_pearson(engine_N, trainer_N),
         mean_abs=float("nan") if empty else float(np.abs(engine_N - trainer_N).mean()),
         max_abs=float("nan") if empty else float(np.abs(engine_N - trainer_N).max()),
-        k3=float("nan") if empty else float((np.exp(log_ratio_N) - log_ratio_N - 1).mean()),
+        k3=float("nan") if empty else float(_k3_N(log_ratio_N).mean()),
         engine_sd=float("nan") if empty else float(engine_N.std()),
         route_coverage=route_coverage,
         route_overlap=route_overlap,
         weight_version=version,
     )
+
+
+def _k3_N(log_ratio_N: NDArray[np.float64]) -> NDArray[np.float64]:
+    """k3 of each token, without what ``exp(x) - x - 1`` loses next to 0: rounding must not make it negative."""
+    return np.maximum(np.expm1(log_ratio_N) - log_ratio_N, 0.0)
 
 
 def _pearson(a_N: NDArray[np.float64], b_N: NDArray[np.float64]) -> float:
