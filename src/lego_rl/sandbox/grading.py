@@ -20,6 +20,7 @@ from typing import Literal
 
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox import lack
+from lego_rl.sandbox.installed import installed_in
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitHits, Limits
 from lego_rl.sandbox.loss import SandboxLostError, lost
 from lego_rl.sandbox.mounts import Mount
@@ -97,7 +98,9 @@ async def grade(
     box = await _started(image, limits, task, run)
     try:
         env = {**box.environment, **run.env}
-        split = await asyncio.to_thread(lambda: Ownership.of(task, image.pristine, env).split(patch))
+        own = await asyncio.to_thread(Ownership.of, task, image.pristine, env)
+        known = own.knowing(await installed_in(box, await asyncio.to_thread(own.asked, patch)))
+        split = await asyncio.to_thread(known.split, patch)
         ended, done, log = await _apply_and_test(
             box, run, image.workdir, [*_deletions_first(split.applied), *run.files], timeout_sec
         )

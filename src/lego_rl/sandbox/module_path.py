@@ -61,7 +61,8 @@ class ModulePath:
             tests: Test files of the work tree that it runs.
         """
         scripts = tuple(path for path in sorted((task.path / "tests").rglob("*")) if path.is_file())
-        return cls(pristine, folders, tests, scripts=scripts, workdir=task.workdir)
+        programs = tuple((name, pristine / name) for name in sorted(_python_around(pristine, tests)))
+        return cls(pristine, folders, tests, scripts=scripts, programs=programs, workdir=task.workdir)
 
     @classmethod
     def of_command(
@@ -77,11 +78,9 @@ class ModulePath:
             tests: The task's test files.
         """
         own = task.path / "tests" / "files"
-        packages = {str(path.parent.relative_to(own)) for path in own.rglob("__init__.py")}
-        above = {folder for file in tests for folder in PurePosixPath(file).parents}
-        names = {*tests, *run, *(str(folder / "conftest.py") for folder in above)}
-        for folder in support_folders(tests):
-            names.update(str(path.relative_to(pristine)) for path in (pristine / folder).rglob("*.py"))
+        hidden = {str(path.relative_to(own)) for path in own.rglob("*.py")}
+        packages = {name.rpartition("/")[0] for name in hidden if name.endswith("/__init__.py")}
+        names = {*tests, *run, *hidden, *_python_around(pristine, tests)}
         places = {name: own / name if (own / name).is_file() else pristine / name for name in sorted(names)}
         return cls(
             pristine,
@@ -100,6 +99,13 @@ class ModulePath:
             self._known[folder] = self._look(folder)
         return self._known[folder]
 
+    def first_outside(self, file: str) -> str:
+        """What pytest's ``prepend`` puts on the path for a test file: the first folder upwards that is no package."""
+        folder = PurePosixPath(file).parent
+        while str(folder) != "." and self._is_package(str(folder)):
+            folder = folder.parent
+        return str(folder)
+
     def reads_path_files(self, folder: str) -> bool:
         """Whether Python may read ``.pth`` files of a folder, and execute what is in them."""
         return self._asks_for_path_files and self.has(folder)
@@ -107,7 +113,7 @@ class ModulePath:
     @cached_property
     def certain(self) -> frozenset[str]:
         """Folders that are on the path by name, and those for test files."""
-        inserted = (self._first_outside(file) for file in self.test_files if file.endswith(".py"))
+        inserted = (self.first_outside(file) for file in self.test_files if file.endswith(".py"))
         named = {*self.folders, *inserted, *packaging_folders(self.pristine)}
         return frozenset(named.union(*(_behind_links(self.pristine, folder) for folder in named)))
 
@@ -115,20 +121,20 @@ class ModulePath:
         if folder in self.certain:
             return True
         if self._is_package(folder):
-            return False
+            return folder in self._put_by_tests
         if any(f"/{folder}".endswith(f"/{word}") for word in self._named.get(folder.rpartition("/")[2], ())):
             return True
         return any(map(is_test, self._modules_of(folder)))
 
+    @cached_property
+    def _put_by_tests(self) -> frozenset[str]:
+        """Folders of tests that could put themselves on the path, though they are packages."""
+        folders = {name.rpartition("/")[0] for name, _ in self._speaking}
+        support = support_folders(self.test_files)
+        return frozenset(each for each in folders if any(f"{each}/".startswith(f"{top}/") for top in support))
+
     def _is_package(self, folder: str) -> bool:
         return folder in self.packages or (self.pristine / folder / "__init__.py").is_file()
-
-    def _first_outside(self, file: str) -> str:
-        """What pytest's ``prepend`` puts on the path for a test file: the first folder upwards that is no package."""
-        folder = PurePosixPath(file).parent
-        while str(folder) != "." and self._is_package(str(folder)):
-            folder = folder.parent
-        return str(folder)
 
     def _modules_of(self, folder: str) -> Iterator[str]:
         """Names of the Python files for which pytest would put `folder` on the path, were they tests."""
@@ -185,6 +191,14 @@ def below(value: str, workdir: str) -> Iterator[str]:
         path = os.path.normpath(os.path.join(workdir, part))  # noqa: PTH118  # Paths of the sandbox.
         if path == workdir or path.startswith(f"{workdir.rstrip('/')}/"):
             yield os.path.relpath(path, workdir)
+
+
+def _python_around(pristine: Path, tests: frozenset[str]) -> Iterator[str]:
+    """Tests, what could be a ``conftest.py`` for them, and the Python files of the folders of tests around them."""
+    yield from tests
+    yield from {str(folder / "conftest.py") for file in tests for folder in PurePosixPath(file).parents}
+    for folder in support_folders(tests):
+        yield from (str(path.relative_to(pristine)) for path in (pristine / folder).rglob("*.py"))
 
 
 def _read(path: Path) -> str:

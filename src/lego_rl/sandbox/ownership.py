@@ -8,7 +8,7 @@ agent's (``[metadata] editable``), it is.
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
@@ -89,17 +89,21 @@ class Ownership:
         pristine: The pristine work tree.
         module_path: Where modules of the test run can lie.
         test_files: Files that hold the task's tests, relative to the work tree.
+        hidden: All files that are laid over the work tree for the tests.
         class_names: Names of their modules and classes in a report.
         run: What the task says of its test run.
         editable: Files and folders that the task leaves to the agent.
+        installed: Modules that the image has outside of the work tree, of those that `asked` names.
     """
 
     pristine: Path
     module_path: ModulePath
     test_files: frozenset[str] = frozenset()
+    hidden: frozenset[str] = frozenset()
     class_names: frozenset[str] = frozenset()
     run: DeclaredRun = field(default_factory=DeclaredRun)
     editable: frozenset[str] = frozenset()
+    installed: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, task: Task, pristine: Path, env: Mapping[str, str] | None = None) -> "Ownership":
@@ -114,15 +118,22 @@ class Ownership:
         if not isinstance(task.tests, TestSpec):
             run, files = declared_by_script(task, pristine, env)
             path = ModulePath.of_script(task, pristine, run.module_folders, files)
-            return cls(pristine, path, files, frozenset(), run, editable)
+            return cls(pristine, path, files, run=run, editable=editable)
         spec = task.tests
         ids = (*spec.fail_to_pass, *spec.pass_to_pass)
-        files = frozenset((*spec.test_files, *(test.partition("::")[0] for test in ids)))
+        own = task.path / "tests" / "files"
+        hidden = frozenset(path.relative_to(own).as_posix() for path in own.rglob("*") if not is_folder(path))
+        tests = (file for file in hidden if is_test(PurePosixPath(file).name))
+        files = frozenset((*spec.test_files, *(test.partition("::")[0] for test in ids), *tests))
         names = frozenset((*map(dotted, files), *(junit_key(test)[0] for test in ids)))
-        tree = TaskTree(pristine, task.path / "tests" / "files")
+        tree = TaskTree(pristine, own)
         run = DeclaredRun.of(spec.command, tree, env, task.workdir, files)
         path = ModulePath.of_command(task, pristine, run.module_folders, run.files, files)
-        return cls(pristine, path, files, names, run, editable)
+        return cls(pristine, path, files, hidden, names, run, editable)
+
+    def knowing(self, installed: frozenset[str]) -> "Ownership":
+        """The same, with what of the modules that `asked` names the image has outside of the work tree."""
+        return replace(self, installed=installed) if installed else self
 
     def split(self, patch: Patch) -> Split:
         """Divide a patch into what is applied and what is rolled back; of a configuration file it may be some of each.
@@ -147,6 +158,18 @@ class Ownership:
         """Why `change` would alter what is the task's own, ``None`` where it does not; parts of files are not told."""
         return None if self._is_editable(change.path) else next(self._reasons(change), None)
 
+    def asked(self, patch: Patch) -> frozenset[str]:
+        """Modules that the tests or their runner import, and that only the patch has in the work tree.
+
+        Where the image has one of them elsewhere, that is the one that is meant (`knowing`).
+        """
+        new = (change for change in patch.changes if change.kind != "deleted" and not self._is_editable(change.path))
+        return frozenset(name for change in new if self._is_new(change.path) for name in self._shadowing.asked(change))
+
+    def _is_new(self, path: str) -> bool:
+        folder = self._folder(path.rpartition("/")[0])
+        return not (folder.is_blocked or (folder.is_there and os.path.lexists(self.pristine / path)))
+
     def _is_editable(self, path: str) -> bool:
         return any(is_at_or_below(path, place) for place in self.editable)
 
@@ -156,7 +179,7 @@ class Ownership:
     def _reasons(self, change: Change) -> Iterator[str]:
         above, _, name = change.path.rpartition("/")
         folder = self._folder(above)
-        is_new = not (folder.is_blocked or (folder.is_there and os.path.lexists(self.pristine / change.path)))
+        is_new = self._is_new(change.path)
         reason = folder.reason or self._reason_for(change.path, name)
         if reason is not None:
             yield reason
@@ -199,7 +222,7 @@ class Ownership:
             return DECIDES
         if name in ENVIRONMENT:
             return VARIABLES
-        return TEST_FILE if path in self.test_files else None
+        return TEST_FILE if path in self.test_files or path in self.hidden else None
 
     def _is_program(self, name: str, change: Change) -> bool:
         runs = change.kind == "symlink" or change.executable
@@ -263,12 +286,13 @@ class Ownership:
     def _kept_folders(self) -> frozenset[str]:
         """Folders that stay folders: those above tests, and those on the module path, which a link could move."""
         above = {str(place) for folder in self.module_path.certain for place in PurePosixPath(folder, "x").parents}
+        above.update(str(folder) for file in self.hidden for folder in PurePosixPath(file).parents)
         return self._above_tests | above - {"."}
 
     @cached_property
     def _shadowing(self) -> Shadowing:
-        own = self.test_files | self.run.files
-        return Shadowing(self.pristine, self.module_path, own, self._support, self._shipped)
+        own = self.test_files | self.hidden | self.run.files
+        return Shadowing(self.pristine, self.module_path, own, self._support, self._shipped, self.installed)
 
 
 def is_at_or_below(path: str, folder: str) -> bool:

@@ -9,35 +9,16 @@ is asked for on all of them: ``ntpath`` tries ``from nt import …``, which woul
 """
 
 import importlib.machinery
-import importlib.util
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
+from lego_rl.sandbox.known_modules import SHADOWED_MODULES, TRIED_BY_RUNNER, is_asked_for, may_be_lacking
 from lego_rl.sandbox.module_path import ModulePath
+from lego_rl.sandbox.tests_side import TestsSide
 from lego_rl.sandbox.verdict import Change
-
-RUNNER_MODULES = frozenset({
-    "pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "conftest", "sitecustomize",
-    "usercustomize", "exceptiongroup", "tomli", "colorama", "xdist", "execnet", "pytest_cov", "coverage",
-    "pytest_asyncio", "pytest_timeout", "pytest_mock", "hypothesis", "_hypothesis_pytestplugin", "nose", "nose2", "tox",
-    "nox", "unittest2", "setuptools", "pkg_resources", "_distutils_hack", "pip",
-})  # fmt: skip
-SHADOWED_MODULES = RUNNER_MODULES | sys.stdlib_module_names
-"""Modules that the test run imports: a file of such a name on the module path would be imported in their place."""
-
-NEEDED_BY_RUNNER = frozenset({"pytest", "_pytest", "pluggy", "iniconfig", "packaging"})
-"""Modules without which there is no test run."""
-
-NOT_EVERYWHERE = frozenset({
-    "bz2", "crypt", "ctypes", "curses", "dbm", "distutils", "ensurepip", "graphlib", "idlelib", "lib2to3", "lzma",
-    "nis", "ossaudiodev", "readline", "spwd", "sqlite3", "ssl", "tkinter", "tomllib", "turtle", "turtledemo", "venv",
-    "zoneinfo",
-})  # fmt: skip
-"""Of the standard library, what builds, distributions and older versions lack."""
 
 READ_BY_NAME = ("conftest", "noxfile", "sitecustomize", "toxfile", "usercustomize")
 """Modules that decide how tests run, and are the task's own wherever they are."""
@@ -60,6 +41,7 @@ class Shadowing:
         own: Files of the task that are modules of its test run.
         support: Folders whose modules the tests use.
         shipped: Files in them that are product code.
+        installed: Modules that the image has outside of the work tree, of those in `asked`.
     """
 
     pristine: Path
@@ -67,6 +49,7 @@ class Shadowing:
     own: frozenset[str] = frozenset()
     support: frozenset[str] = frozenset()
     shipped: frozenset[str] = frozenset()
+    installed: frozenset[str] = frozenset()
 
     _known: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -75,20 +58,50 @@ class Shadowing:
         above, _, name = change.path.rpartition("/")
         if name.endswith(".pth"):
             return ADDS_TO_PATH if self.path.reads_path_files(above or ".") else None
-        module = _module_called(name, change)
-        if module == "__init__":
-            above, _, module = above.rpartition("/")
-        if not is_new or not module:
+        if not is_new:
             return None
-        if module in self._used_in(above):
+        above, module = _module(change)
+        if not module:
+            return None
+        if module in self._used_in(above) or any(self._is_run(*found) for found in self._names(above, module)):
             return SHADOWS
-        on_path = module in SHADOWED_MODULES and self.path.has(above or ".")
-        return SHADOWS if on_path and not self._is_module(above, module) else None
+        return None
+
+    def asked(self, change: Change) -> frozenset[str]:
+        """Names by which the tests or their runner import a new module, where the work tree had none of the name.
+
+        Where the image has such a module, the new one would be imported in its place.
+        """
+        above, module = _module(change)
+        found = self._names(above, module) if module else ()
+        return frozenset(dotted for dotted, folder in found if self._is_missing(dotted, folder))
+
+    def _is_missing(self, dotted: str, folder: str) -> bool:
+        if self._side.is_in_work_tree(dotted.partition(".")[0], folder):
+            return False
+        return dotted in TRIED_BY_RUNNER or self._side.imports(dotted)
+
+    def _names(self, above: str, module: str) -> Iterator[tuple[str, str]]:
+        """Dotted names by which a module in a folder can be imported, and the folder of the path for each."""
+        place = PurePosixPath(above, module)
+        for folder in map(str, place.parents):
+            if self.path.has(folder):
+                yield ".".join(place.relative_to(folder).parts), folder
+
+    def _is_run(self, dotted: str, folder: str) -> bool:
+        """Whether the tests or their runner import, or try to, what a new module would be."""
+        if dotted in SHADOWED_MODULES and not self._is_module(folder, dotted):
+            return True
+        return is_asked_for(dotted) or dotted in self.installed or self._side.has_elsewhere(dotted, folder)
+
+    @cached_property
+    def _side(self) -> TestsSide:
+        return TestsSide(self.pristine, self.path, self.own, self.support, self.shipped)
 
     def takes_name(self, folder: str) -> bool:
         """Whether a new folder, whatever is in it, would be found where the test run asks for an absent module."""
         above, _, name = folder.rpartition("/")
-        return name in SHADOWED_MODULES and not is_everywhere(name) and self.path.has(above or ".")
+        return may_be_lacking(name) and self.path.has(above or ".")
 
     def _used_in(self, folder: str) -> frozenset[str]:
         """Modules in a folder that the task's tests are, that they use, or that decide how they run."""
@@ -118,14 +131,13 @@ class Shadowing:
         return (place / f"{module}.py").is_file() or (place / module / "__init__.py").is_file()
 
 
-@cache
-def is_everywhere(module: str) -> bool:
-    """Whether every test run has a module, so that a folder of its name is never found in its place."""
-    if module in NEEDED_BY_RUNNER:
-        return True
-    if module in RUNNER_MODULES | NOT_EVERYWHERE or module.startswith("_"):
-        return False
-    return importlib.util.find_spec(module) is not None
+def _module(change: Change) -> tuple[str, str]:
+    """The folder and the name of the module that a file or link can be; no name where it can be none."""
+    above, _, name = change.path.rpartition("/")
+    module = _module_called(name, change)
+    if module == "__init__":
+        above, _, module = above.rpartition("/")
+    return above, module
 
 
 def _module_called(name: str, change: Change) -> str:

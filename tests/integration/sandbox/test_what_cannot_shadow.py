@@ -13,9 +13,10 @@ from sandbox_tools import DOCKERFILE, HIDDEN, REPOSITORY, SPEC, TASK_TOML, write
 
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage, BubblewrapProvider
 from lego_rl.sandbox.grading import grade
+from lego_rl.sandbox.known_modules import SHADOWED_MODULES, is_everywhere
 from lego_rl.sandbox.ownership import Ownership, Split
 from lego_rl.sandbox.provider import Provider
-from lego_rl.sandbox.shadowing import SHADOWED_MODULES, SHADOWS, is_everywhere
+from lego_rl.sandbox.shadowing import SHADOWS
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.task import Task
@@ -117,3 +118,21 @@ async def test_the_environment_of_the_image_says_what_is_on_the_path(tmp_path: P
     verdict = await grade(task, patch, image, timeout_sec=60)
     assert (verdict.reward, verdict.rolled_back) == (0, {"lib/argparse.py": SHADOWS})
     assert verdict.tests["tests/test_visible.py::test_zero"] == "passed", verdict.log
+
+
+async def test_what_the_image_has_installed_cannot_come_from_the_work_tree(tmp_path: Path, provider: Provider) -> None:
+    packages = "env/lib/site-packages"
+    repository = {**REPOSITORY, f"{packages}/spam.py": "def same(a, b):\n    assert a == b\n"}
+    hidden = dict(HIDDEN)
+    hidden["tests/test_hidden.py"] = "import eggs\nimport spam\n" + hidden["tests/test_hidden.py"]
+    write_files(tmp_path / "environment" / "repo", repository)
+    write_files(tmp_path / "tests" / "files", hidden)
+    dockerfile = DOCKERFILE.replace("COLOUR=blue", f"PYTHONPATH=/app/{packages}")
+    write_files(tmp_path, {"task.toml": TASK_TOML, "instruction.md": "x", "environment/Dockerfile": dockerfile})
+    write_files(tmp_path, {"tests/spec.json": json.dumps(SPEC)})
+    task, image = Task.load(tmp_path), provider.prepare(tmp_path / "environment", workdir="/app")
+    fix = Change("calc/core.py", "file", REPOSITORY["calc/core.py"].replace("a - b", "a + b").encode())
+    asked = Change("eggs.py", "file", b"X = 1\n")
+    patch = Patch((fix, asked, *files(["spam.py"])))
+    verdict = await grade(task, patch, image, timeout_sec=60)
+    assert (verdict.reward, verdict.rolled_back) == (1, {"spam.py": SHADOWS}), verdict.log
