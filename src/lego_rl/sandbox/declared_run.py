@@ -25,6 +25,7 @@ class DeclaredRun:
         module_folders: Folders of the work tree that are put on the module path; the work tree itself is ``.``.
         programs: Paths of the work tree where the command would find programs that it names.
         folders: Folders of the work tree that it names; the work tree itself where a program is left to find the tests.
+        searched: Those in which a runner finds the tests by itself.
     """
 
     files: frozenset[str] = frozenset()
@@ -32,6 +33,7 @@ class DeclaredRun:
     module_folders: frozenset[str] = frozenset({"."})
     programs: frozenset[str] = frozenset()
     folders: frozenset[str] = frozenset()
+    searched: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -70,6 +72,7 @@ class DeclaredRun:
             frozenset(reader.folders),
             frozenset(reader.programs),
             frozenset(reader.named),
+            frozenset(reader.searched),
         )
 
     def runs(self, path: str) -> bool:

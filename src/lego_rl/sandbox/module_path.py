@@ -102,7 +102,7 @@ class ModulePath:
     def first_outside(self, file: str) -> str:
         """What pytest's ``prepend`` puts on the path for a test file: the first folder upwards that is no package."""
         folder = PurePosixPath(file).parent
-        while str(folder) != "." and self._is_package(str(folder)):
+        while str(folder) != "." and self.is_package(str(folder)):
             folder = folder.parent
         return str(folder)
 
@@ -120,7 +120,7 @@ class ModulePath:
     def _look(self, folder: str) -> bool:
         if folder in self.certain:
             return True
-        if self._is_package(folder):
+        if self.is_package(folder):
             return folder in self._put_by_tests
         if any(f"/{folder}".endswith(f"/{word}") for word in self._named.get(folder.rpartition("/")[2], ())):
             return True
@@ -133,7 +133,8 @@ class ModulePath:
         support = support_folders(self.test_files)
         return frozenset(each for each in folders if any(f"{each}/".startswith(f"{top}/") for top in support))
 
-    def _is_package(self, folder: str) -> bool:
+    def is_package(self, folder: str) -> bool:
+        """Whether the task has a folder as a package."""
         return folder in self.packages or (self.pristine / folder / "__init__.py").is_file()
 
     def _modules_of(self, folder: str) -> Iterator[str]:

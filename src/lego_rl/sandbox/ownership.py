@@ -16,10 +16,12 @@ from lego_rl.sandbox.comparison import is_folder
 from lego_rl.sandbox.configuration import DECIDES, MERGED, merge_all
 from lego_rl.sandbox.declared_run import DeclaredRun
 from lego_rl.sandbox.module_path import ModulePath
+from lego_rl.sandbox.packages_of_tests import deciding
 from lego_rl.sandbox.replacements import rolled_back_together
 from lego_rl.sandbox.script_run import declared_by_script
 from lego_rl.sandbox.shadowing import SHADOWS, Shadowing
 from lego_rl.sandbox.shipped_helpers import is_test, shipped, support_folders
+from lego_rl.sandbox.strays import STRAY, Strays, strays_of
 from lego_rl.sandbox.task_tree import TaskTree
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.reports import dotted, junit_key
@@ -94,6 +96,7 @@ class Ownership:
         run: What the task says of its test run.
         editable: Files and folders that the task leaves to the agent.
         installed: Modules that the image has outside of the work tree, of those that `asked` names.
+        strays: Tells new files that pytest would take for tests; ``None`` where it looks for none by itself.
     """
 
     pristine: Path
@@ -104,6 +107,7 @@ class Ownership:
     run: DeclaredRun = field(default_factory=DeclaredRun)
     editable: frozenset[str] = frozenset()
     installed: frozenset[str] = frozenset()
+    strays: Strays | None = None
 
     @classmethod
     def of(cls, task: Task, pristine: Path, env: Mapping[str, str] | None = None) -> "Ownership":
@@ -116,9 +120,11 @@ class Ownership:
         """
         env, editable = env or {}, frozenset(task.editable)
         if not isinstance(task.tests, TestSpec):
+            tree = TaskTree(pristine)
             run, files = declared_by_script(task, pristine, env)
             path = ModulePath.of_script(task, pristine, run.module_folders, files)
-            return cls(pristine, path, files, run=run, editable=editable)
+            strays = strays_of(task, tree, files, run.searched)
+            return cls(pristine, path, files, run=run, editable=editable, strays=strays)
         spec = task.tests
         ids = (*spec.fail_to_pass, *spec.pass_to_pass)
         own = task.path / "tests" / "files"
@@ -129,7 +135,9 @@ class Ownership:
         tree = TaskTree(pristine, own)
         run = DeclaredRun.of(spec.command, tree, env, task.workdir, files)
         path = ModulePath.of_command(task, pristine, run.module_folders, run.files, files)
-        return cls(pristine, path, files, hidden, names, run, editable)
+        searched = run.searched if run.searched or files & run.files else frozenset({"."})
+        strays = strays_of(task, tree, files, searched)
+        return cls(pristine, path, files, hidden, names, run, editable, strays=strays)
 
     def knowing(self, installed: frozenset[str]) -> "Ownership":
         """The same, with what of the modules that `asked` names the image has outside of the work tree."""
@@ -142,6 +150,9 @@ class Ownership:
             OSError: The pristine tree cannot be read.
         """
         alone = {change.path: self.owns(change) for change in patch.changes}
+        if self.strays is not None:
+            applied = [change for change in patch.changes if alone[change.path] is None]
+            alone.update(dict.fromkeys(self.strays.of(applied), STRAY))
         reasons = rolled_back_together(patch.changes, alone, self.pristine)
         kept = [change for change in patch.changes if reasons[change.path] is None]
         merged = merge_all([change for change in kept if self._is_merged(change)], self.pristine)
@@ -235,7 +246,8 @@ class Ownership:
         in_support = folder.in_support or change.path in self._support
         in_support = in_support and change.path not in self._shipped
         if name == "__init__.py" and above_tests:
-            if is_new or change.kind == "deleted" or in_support:
+            decides = (above or ".") in self._packages and (is_new or change.kind == "deleted")
+            if decides or in_support:
                 yield TEST_PACKAGE
         elif in_support and not is_new:
             yield SUPPORT
@@ -257,6 +269,11 @@ class Ownership:
     def _above_tests(self) -> frozenset[str]:
         """Every folder that a test file lies below; ``.`` is the work tree."""
         return frozenset(str(folder) for file in self.test_files for folder in PurePosixPath(file).parents)
+
+    @cached_property
+    def _packages(self) -> frozenset[str]:
+        """Folders that are a part of the tests' names where they are packages."""
+        return deciding(self.test_files, self.module_path.is_package, lambda file: (self.pristine / file).is_file())
 
     def _is_reported_as_own(self, path: str, name: str) -> bool:
         """Whether tests in `path` could have the class names of the task's own in a report.

@@ -19,6 +19,7 @@ from lego_rl.sandbox.run_words import (
     MAX_FILES,
     How,
     Statement,
+    asked_of_runners,
     how_read,
     modules,
     names,
@@ -56,7 +57,6 @@ MAX_FOLDERS = 64
 _SHELL = ("", ".sh", ".bash", ".mk")
 _OPTIONS = (".ini", ".cfg", ".toml")
 _ENTERS = frozenset({"cd", "pushd", "-C", "--directory", "--chdir", "--cwd", "--project"})
-_RUNS_TESTS = re.compile(r"(?:.*/)?(?:py\.?test|unittest|nose2?|nosetests)")
 _WILD = "*?["
 type Counts = Callable[[str], bool]
 
@@ -79,6 +79,7 @@ class RunReader:
     folders: set[str] = field(default_factory=lambda: {"."})
     programs: set[str] = field(default_factory=set)
     named: set[str] = field(default_factory=set)
+    searched: set[str] = field(default_factory=set)
     _path: set[str] = field(default_factory=set)
     """Folders in which programs are looked for."""
     _words: set[str] = field(default_factory=set)
@@ -150,8 +151,22 @@ class RunReader:
                 self._run_by_program(word, places)
             path = value or (word.partition("=")[2] if word.startswith("-") else word.partition("::")[0])
             self._named(path, places, how_read(words, at))
-        if any(map(_RUNS_TESTS.fullmatch, words)) and not any("/" in word or word.endswith(".py") for word in words):
+        for paths in asked_of_runners(words):
+            self._look_for_tests(paths, places)
+
+    def _look_for_tests(self, paths: list[str], places: list[str]) -> None:
+        """A runner that is given some words, none of which need be the path of anything."""
+        found = {path: [each for place in places for each in self._below(path, place)] for path in paths}
+        inside = {each for some in found.values() for each in some}
+        is_elsewhere = any(path.startswith("/") and not some for path, some in found.items())
+        folders = set(filter(self.tree.is_folder, inside))
+        self.searched |= folders
+        if not folders and not is_elsewhere and not any(map(self._is_file, inside)):
+            self.searched.update(places)
             self.named.update(places)
+
+    def _is_file(self, path: str) -> bool:
+        return any(mark in path for mark in _WILD) or self.tree.place(path) is not None
 
     def _assigned(self, name: str, value: str, places: list[str]) -> None:
         if name in {"PYTHONPATH", "pythonpath", "PATH"}:

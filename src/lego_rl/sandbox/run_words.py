@@ -26,6 +26,13 @@ _INCLUDES = frozenset({"include", "-include", "sinclude"})
 _READ_BY_MAKE = frozenset({"-f", "--file", "--makefile"})
 """Words after which a file is read."""
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy|coverage)[0-9.]*")
+_FINDS_TESTS = re.compile(r"(?:.*/)?(?:py\.?test|unittest|nose2?|nosetests)")
+_TAKES_VALUE = frozenset({
+    "-k", "-m", "-p", "-c", "-o", "-W", "-n", "-r", "--rootdir", "--confcutdir", "--junitxml", "--junit-xml",
+    "--ignore", "--ignore-glob", "--deselect", "--cov", "--cov-config", "--maxfail", "--tb", "--timeout", "--durations",
+    "--basetemp", "--log-file", "--import-mode", "--override-ini", "--color",
+})  # fmt: skip
+"""Options of pytest whose value may be the next word."""
 _MODULE = re.compile(r"[A-Za-z_][\w.]*")
 _PYTEST_FILES = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg")
 """Where pytest looks for its options, in its order."""
@@ -59,6 +66,18 @@ def modules(words: Statement) -> Iterator[str]:
             yield word
         elif at_python and (found := re.fullmatch(r"-[A-Za-z]*?m([A-Za-z_][\w.]*)", word)) and before != "-o":
             yield found[1]
+
+
+def asked_of_runners(words: Statement) -> Iterator[list[str]]:
+    """For a runner that a command starts: what may be paths of tests. Where none of it is one, it finds them itself."""
+    at = next((at for at, word in enumerate(words) if _FINDS_TESTS.fullmatch(word)), None)
+    if at is not None:
+        after = zip(words[at:], words[at + 1 :], strict=False)
+        yield [
+            word.partition("::")[0]
+            for before, word in after
+            if word and not word.startswith("-") and before not in _TAKES_VALUE
+        ]
 
 
 def plugins(words: Statement) -> Iterator[str]:

@@ -56,6 +56,8 @@ class Target(StrEnum):
     """A wrong function, and one in helpers for tests that the package ships, with their tests beside them."""
     RUNNER = "runner"
     """A wrong function; scripts, modules and plugins of the repository's own run the tests."""
+    FOUND = "found"
+    """A wrong function, in a folder without an ``__init__.py`` around its tests; pytest finds the tests by itself."""
     SCRIPT = "script"
     """A wrong function; a script of the task's, as of any Harbor task, runs the tests of the repository."""
 

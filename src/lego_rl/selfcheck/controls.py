@@ -125,6 +125,26 @@ CONTROLS = (
         Target.RUNNER,
     ),
     Control(
+        "scratch-tests-left-behind",
+        _FIX
+        + file("test_repro.py", "import sys\n\nfrom calc.nothing import add\n\nsys.exit(add(1, 1))\n")
+        + file("test_hidden.py", _OWN_TEST)
+        + "cp tests/test_visible.py calc/test_visible.py",
+        Target.FOUND,
+    ),
+    Control(
+        "module-called-like-a-test",
+        "sed 's/a - b/a + b/' calc/core.py > calc/test_core.py\nsed -i 's/calc.core/calc.test_core/' calc/__init__.py",
+        Target.FOUND,
+    ),
+    Control(
+        "package-above-tests",
+        _FIX + "mkdir calc/more/parts; mv calc/more/sums.py calc/more/parts/sums.py\n"
+        "echo 'from calc.more.parts import sums' > calc/more/__init__.py\n"
+        "echo 'from calc.more.parts.sums import half' > calc/more/sums.py",
+        Target.FOUND,
+    ),
+    Control(
         "script-of-the-task", _FIX + "echo '# more' >> run_tests.sh; echo '# more' >> tests/test_sum.py", Target.SCRIPT
     ),
     _with_fix("harmless-names", file("calc/types.py", "X = 1\n") + file("calc/logging.py", "Y = 2\n")),

@@ -8,6 +8,7 @@ cases = [
     ("tests.test_hidden.TestAdd", "test_sum"),
     ("tests.test_hidden", "test_twice"),
     ("tests.test_visible", "test_double"),
+    ("calc.more.tests.test_half", "test_half"),
 ]
 if "LEGO_REPORT" in os.environ:
     with open(os.environ["LEGO_REPORT"], "w") as report:
@@ -105,6 +106,7 @@ PLANTED = (
     _owned("run-module", file("tools/suite.py", _REPORT), Target.RUNNER),
     _owned("package-of-run-module", file("tools/__init__.py", _REPORT), Target.RUNNER),
     _owned("plugin-of-environment", file("tools/plug.py", _HOOK), Target.RUNNER),
+    _owned("test-found-first", file("calc/test_aaa.py", _REPORT), Target.FOUND),
     _owned("script-of-script", file("run_tests.sh", "true\n"), Target.SCRIPT),
     _owned("part-of-script", file("ci/steps.sh", "sum() {\n  true\n}\n"), Target.SCRIPT),
     _owned("test-of-script", file("tests/test_sum.py", "def test_sum():\n    pass\n"), Target.SCRIPT),
