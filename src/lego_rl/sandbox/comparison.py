@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from lego_rl.sandbox.deadline import Deadline
+from lego_rl.sandbox.look.files import BARE
 from lego_rl.sandbox.not_carried import (
     GIT_DIRECTORY,
+    Holds,
     dropped_because,
     folder_dropped_because,
     is_part_of_repository,
+    makes_repository,
 )
 from lego_rl.sandbox.verdict import Change, Patch
 
@@ -129,9 +132,10 @@ class Comparison:
     def _below(self, folder: str, lower: Path | None, names: Set[str], *, hidden: bool) -> None:
         """Compare what is in a folder with what the pristine one holds."""
         hidden = hidden or self._tree.hides(folder)
+        holds = self._holds(folder, names)
         for name in names:
             path = f"{folder}/{name}" if folder else name
-            if is_part_of_repository(name, names.__contains__, lower):
+            if is_part_of_repository(name, holds, lower):
                 self._drop(path, GIT_DIRECTORY)
             else:
                 self._path(path, name, lower / name if lower is not None else None, hidden=hidden)
@@ -139,6 +143,15 @@ class Comparison:
             for each in sorted(lower.iterdir()):
                 if each.name not in names:
                     self._delete(each, f"{folder}/{each.name}" if folder else each.name)
+
+    def _holds(self, folder: str, names: Set[str]) -> Holds:
+        def holds(name: str) -> bool:
+            if name not in BARE or name not in names:
+                return name in names
+            found = self._tree.found(f"{folder}/{name}" if folder else name)
+            return makes_repository(name, found.kind, found.size)
+
+        return holds
 
     def _path(self, path: str, name: str, lower: Path | None, *, hidden: bool) -> None:
         self._deadline.check()
@@ -167,7 +180,7 @@ class Comparison:
             self._delete(lower, found.path)
             lower = None
         names = self._tree.names(found.path)
-        if (reason := folder_dropped_because(found.path, names.__contains__, lower)) is not None:
+        if (reason := folder_dropped_because(found.path, self._holds(found.path, names), lower)) is not None:
             self._drop(found.path, reason)
         else:
             self._below(found.path, lower, names, hidden=hidden)

@@ -52,8 +52,23 @@ _OF_REPOSITORY = frozenset({
     "packed-refs", "reftable", "shallow", "worktrees",
 })  # fmt: skip
 """What git writes into a git directory (gitrepository-layout)."""
+MIN_HEAD_BYTES = len("ref:refs/")
+"""Of a ``HEAD`` that git would take for one; it begins so, or is longer. A product's own may be a short file."""
 type Holds = Callable[[str], bool]
-"""Whether a folder holds a name."""
+"""Whether a folder holds a name; of what makes a git directory, whether it is of the kind that git looks for."""
+
+
+def makes_repository(name: str, kind: str, size: int) -> bool:
+    """Whether one of `BARE` is of the kind that it is in a git directory.
+
+    Args:
+        name: Of something in a folder.
+        kind: What it is (`comparison.Found`).
+        size: Its bytes.
+    """
+    if name == "HEAD":
+        return kind == "symlink" or (kind == "file" and size >= MIN_HEAD_BYTES)
+    return kind in ("directory", "symlink")
 
 
 def dropped_because(name: str) -> str | None:
@@ -88,13 +103,20 @@ def is_part_of_repository(name: str, holds: Holds, lower: Path | None) -> bool:
         lower: The pristine folder; what is in it is the task's, whatever it is called.
     """
     pristine = _holding(lower) if lower is not None else _nothing
-    if name not in _OF_REPOSITORY or pristine(name):
+    if name not in _OF_REPOSITORY or (lower is not None and os.path.lexists(lower / name)):
         return False
     return all(holds(part) or pristine(part) for part in BARE)
 
 
 def _holding(folder: Path) -> Holds:
-    return lambda name: os.path.lexists(folder / name)
+    def holds(name: str) -> bool:
+        place = folder / name
+        if name not in BARE or not os.path.lexists(place):
+            return os.path.lexists(place)
+        kind = "symlink" if place.is_symlink() else "directory" if place.is_dir() else "file"
+        return makes_repository(name, kind, place.lstat().st_size)
+
+    return holds
 
 
 def _nothing(_: str) -> bool:

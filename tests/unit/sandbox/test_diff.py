@@ -19,6 +19,7 @@ type Tree = dict[str, bytes | str]
 
 NAMES = st.sampled_from(["a", "b", "c.py", "ä"])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+HEAD = b"ref: refs/heads/main\n"
 CONTENTS = st.one_of(st.binary(max_size=4), st.sampled_from(["a", "../b", "/etc/passwd"]))
 
 
@@ -139,7 +140,7 @@ def test_what_is_never_carried_over(layers: tuple[Path, Path]) -> None:
 
 def test_what_tools_make_is_not_carried_over_by_what_it_holds(layers: tuple[Path, Path]) -> None:
     upper, pristine = layers
-    write(pristine, {"env/pyvenv.cfg": b"", "env/bin/python": b"", "fixture/HEAD": b"", "fixture/objects/x": b""})
+    write(pristine, {"env/pyvenv.cfg": b"", "env/bin/python": b"", "fixture/HEAD": HEAD, "fixture/objects/x": b""})
     write(pristine, {"lib/build/lib/x.py": b"source", "fixture/refs/y": b""})
     dropped = {
         "env/bin/pytest": "virtual environment",
@@ -158,16 +159,29 @@ def test_what_tools_make_is_not_carried_over_by_what_it_holds(layers: tuple[Path
         "__editable___calc_finder.py": "package metadata",
     }
     kept = ["HEAD", "build/lib.py", "lib/build/lib/x.py", "objects/x.py", "refs.py", "src/core.so"]
-    write(upper, dict.fromkeys([*dropped, *kept], b"changed"))
+    write(upper, {**dict.fromkeys([*dropped, *kept], b"changed"), "mirror/HEAD": HEAD})
     patch = OverlaySnapshot(upper).diff(pristine)
     assert [change.path for change in patch.changes] == kept
     for path, reason in dropped.items():
         assert [why for top, why in patch.dropped.items() if path == top or path.startswith(f"{top}/")] == [reason]
 
 
+@pytest.mark.parametrize("there", [{}, {"store/HEAD": b"12\n", "store/refs/a": b"", "store/objects": b""}])
+def test_a_folder_of_a_product_that_git_would_not_take_for_its_own(
+    layers: tuple[Path, Path], there: dict[str, bytes]
+) -> None:
+    upper, pristine = layers
+    write(pristine, there)
+    new = {"store/HEAD": b"13\n", "store/refs/b": b"x", "store/info": b"x", "box/HEAD": HEAD, "box/refs": b""}
+    write(upper, {**new, "box/objects/x": b"", "store/objects": b"x"})
+    patch = OverlaySnapshot(upper).diff(pristine)
+    assert [change.path for change in patch.changes] == sorted([*new, "box/objects/x", "store/objects"])
+    assert patch.dropped == {}
+
+
 def test_the_work_tree_itself_as_a_repository(layers: tuple[Path, Path]) -> None:
     upper, pristine = layers
-    write(upper, {"HEAD": b"x", "objects/x": b"x", "refs/x": b"x", "core.py": b"x"})
+    write(upper, {"HEAD": HEAD, "objects/x": b"x", "refs/x": b"x", "core.py": b"x"})
     patch = OverlaySnapshot(upper).diff(pristine)
     assert [change.path for change in patch.changes] == ["core.py"]
     assert patch.dropped == dict.fromkeys(["HEAD", "objects", "refs"], "git directory")
@@ -186,7 +200,7 @@ def test_what_is_made_of_a_folder_of_the_task_does_not_take_its_files_along(laye
     write(pristine, {"src/core.py": b"a - b", "src/config/x": b"x", "data/refs/x": b"x", "data/table.csv": b"1"})
     write(upper, {"src/core.py": b"a + b", "src/pyvenv.cfg": b"home = /usr", "src/bin/activate": b"x"})
     write(upper, {"src/lib/python3.12/site-packages/evil.py": b"x", "src/lib/new.py": b"x"})
-    write(upper, {"data/HEAD": b"x", "data/objects/x": b"x", "data/config": b"x", "data/table.csv": b"2"})
+    write(upper, {"data/HEAD": HEAD, "data/objects/x": b"x", "data/config": b"x", "data/table.csv": b"2"})
     write(upper, {"src/config/x": b"y", "pyvenv.cfg": b"home = /usr"})
     patch = OverlaySnapshot(upper).diff(pristine)
     assert [change.path for change in patch.changes] == [
