@@ -6,9 +6,10 @@ tested, and stays the agent's whoever runs it (`tested_code`).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from lego_rl.sandbox.launched import Launched
 from lego_rl.sandbox.run_reader import Counts, RunReader, anything
 from lego_rl.sandbox.run_words import conftests
 from lego_rl.sandbox.shell_words import statements
@@ -26,6 +27,7 @@ class DeclaredRun:
         programs: Paths of the work tree where the command would find programs that it names.
         folders: Folders of the work tree that it names; the work tree itself where a program is left to find the tests.
         searched: Those in which a runner finds the tests by itself.
+        launched: Where programs and environment files of the work tree are found by their names.
     """
 
     files: frozenset[str] = frozenset()
@@ -34,6 +36,7 @@ class DeclaredRun:
     programs: frozenset[str] = frozenset()
     folders: frozenset[str] = frozenset()
     searched: frozenset[str] = frozenset()
+    launched: Launched = field(default_factory=Launched)
 
     @classmethod
     def of(
@@ -73,6 +76,7 @@ class DeclaredRun:
             frozenset(reader.programs),
             frozenset(reader.named),
             frozenset(reader.searched),
+            Launched(*map(frozenset, (reader.path | reader.may_be_path, reader.launched, reader.entered))),
         )
 
     def runs(self, path: str) -> bool:

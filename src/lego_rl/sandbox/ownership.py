@@ -6,7 +6,6 @@ agent's (``[metadata] editable``), it is.
 """
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from lego_rl.sandbox.comparison import is_folder
 from lego_rl.sandbox.configuration import DECIDES, MERGED, merge_all
 from lego_rl.sandbox.declared_run import DeclaredRun
+from lego_rl.sandbox.launched import ENVIRONMENT
 from lego_rl.sandbox.module_path import ModulePath
 from lego_rl.sandbox.packages_of_tests import deciding
 from lego_rl.sandbox.replacements import rolled_back_together
@@ -33,14 +33,6 @@ CONFIGURATION = frozenset({
     "poe_tasks.toml", "poe_tasks.yaml", "poe_tasks.json",
 })  # fmt: skip
 """Files that a test runner or the interpreter reads by name, in whatever folder they are, and nothing else does."""
-
-ENVIRONMENT = frozenset({".env", ".envrc", ".flaskenv", ".python-version", ".tool-versions", ".pdbrc"})
-"""Files from which tools take environment variables, or the interpreter to run."""
-
-PROGRAMS = re.compile(
-    r"(python|pypy|pip)[0-9.]*|py\.?test|tox|nox|coverage|uvx?|poetry|pdm|hatch|make|env|(ba|da|z|k|a)?sh|busybox|git"
-)
-"""Programs with which tests are run: one of such a name in the work tree may come before theirs on ``PATH``."""
 
 TEST_FILE = "it is a test file of the task's"
 IN_THE_WAY = "it takes the place of a folder with files of the task's"
@@ -194,7 +186,7 @@ class Ownership:
         reason = folder.reason or self._reason_for(change.path, name)
         if reason is not None:
             yield reason
-        if self._is_program(name, change):
+        if self._is_program(change, is_new=is_new):
             yield PROGRAM
         if change.kind != "deleted":
             if folder.is_there and self._replaces_own_folder(change.path):
@@ -231,13 +223,14 @@ class Ownership:
         """Why a path, and whatever stands below it, is the task's own by its name alone."""
         if name in CONFIGURATION or self.run.runs(path):
             return DECIDES
-        if name in ENVIRONMENT:
+        if self.run.launched.reads_variables(path, self._above_tests | self._support):
             return VARIABLES
         return TEST_FILE if path in self.test_files or path in self.hidden else None
 
-    def _is_program(self, name: str, change: Change) -> bool:
-        runs = change.kind == "symlink" or change.executable
-        return (runs and PROGRAMS.fullmatch(name) is not None) or change.path in self.run.programs
+    def _is_program(self, change: Change, *, is_new: bool) -> bool:
+        is_link = change.kind == "symlink"
+        runs = (is_link or change.executable) and self.run.launched.finds(change.path, is_link=is_link, is_new=is_new)
+        return runs or change.path in self.run.programs
 
     def _about_tests(self, change: Change, folder: _Folder, *, is_new: bool) -> Iterator[str]:
         """Reasons that have to do with the folders of the tests."""

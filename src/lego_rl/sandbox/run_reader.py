@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from lego_rl.sandbox.configuration import MERGED
+from lego_rl.sandbox.launched import PROGRAMS, SPEAKS_OF_PATH
 from lego_rl.sandbox.makefile import MAKEFILES, run_for
 from lego_rl.sandbox.module_path import below
 from lego_rl.sandbox.python_words import PythonWords
@@ -31,6 +32,7 @@ from lego_rl.sandbox.run_words import (
 from lego_rl.sandbox.shell_words import assignment, statements, without_variable
 from lego_rl.sandbox.task_tree import TaskTree
 from lego_rl.sandbox.tested_code import TestedCode
+from lego_rl.sandbox.words import path_words
 
 RUNNERS: Mapping[str, frozenset[str]] = {
     "make": MAKEFILES,
@@ -80,8 +82,13 @@ class RunReader:
     programs: set[str] = field(default_factory=set)
     named: set[str] = field(default_factory=set)
     searched: set[str] = field(default_factory=set)
-    _path: set[str] = field(default_factory=set)
+    path: set[str] = field(default_factory=set)
     """Folders in which programs are looked for."""
+    may_be_path: set[str] = field(default_factory=set)
+    """Those that are named in a file that speaks of it."""
+    launched: set[str] = field(default_factory=set)
+    """Paths of programs that run tests, there or not."""
+    entered: set[str] = field(default_factory=lambda: {"."})
     _words: set[str] = field(default_factory=set)
     _plugins: set[str] = field(default_factory=set)
     _waiting: list[str] = field(default_factory=list)
@@ -92,6 +99,7 @@ class RunReader:
         """Read whatever waits, and what that leads to."""
         while self._waiting and len(self._read) < MAX_FILES:
             path = self._waiting.pop()
+            self._look_for_path(path)
             if path.endswith(".py"):
                 self._python(path)
             elif path.endswith(_OPTIONS):
@@ -103,7 +111,15 @@ class RunReader:
                 self.shell(list(statements(text)), [".", str(PurePosixPath(path).parent)])
             if not self._waiting:
                 self._load_plugins()
-        self.programs |= {plain(f"{place}/{word}") for place in self._path for word in self._words}
+        self.programs |= {plain(f"{place}/{word}") for place in self.path for word in self._words}
+
+    def _look_for_path(self, path: str) -> None:
+        """Where a file speaks of ``PATH``, any folder that it names may be put there."""
+        text = self.tree.read(path).decode(errors="replace")
+        if SPEAKS_OF_PATH.search(text):
+            folder = PurePosixPath(path).parent
+            named = {plain(str(place / word)) for word in path_words(text) for place in (PurePosixPath(), folder)}
+            self.may_be_path.update(filter(self.tree.is_folder, named))
 
     def wait_for(self, path: str) -> None:
         """Have a file read, once; it need not be a file of the run itself."""
@@ -114,7 +130,7 @@ class RunReader:
     def environment(self, env: Mapping[str, str]) -> None:
         """Read variables that decide where modules, programs and plugins come from."""
         self.folders |= {plain(folder) for folder in below(env.get("PYTHONPATH", ""), self.workdir)}
-        self._path |= set(below(env.get("PATH", ""), self.workdir))
+        self.path |= set(below(env.get("PATH", ""), self.workdir))
         self._plugins |= set(names(env.get("PYTEST_PLUGINS", "")))
         for name in ("PYTEST_ADDOPTS", "BASH_ENV", "ENV"):
             self.shell(list(statements(env.get(name, ""))), ["."])
@@ -123,6 +139,7 @@ class RunReader:
     def shell(self, said: list[Statement], bases: list[str]) -> None:
         """Read simple commands that are run in one of some folders."""
         places = self._entered(said, bases)
+        self.entered.update(places)
         for place in places:
             self._options(pytest_options_in(self.tree, place), place)
         for words in said:
@@ -149,6 +166,8 @@ class RunReader:
             self._assigned(name, value, places)
             if about_tests:
                 self._run_by_program(word, places)
+            if "/" in word and PROGRAMS.fullmatch(PurePosixPath(word).name):
+                self.launched.update(each for place in places for each in self._below(word, place))
             path = value or (word.partition("=")[2] if word.startswith("-") else word.partition("::")[0])
             self._named(path, places, how_read(words, at))
         for paths in asked_of_runners(words):
@@ -173,7 +192,7 @@ class RunReader:
             parts = [part for part in value.split(":") if not re.fullmatch(r"\$\{?(PYTHON)?PATH\b.*", part)]
             found = {path for part in parts for place in places for path in self._below(part or ".", place)}
             if name == "PATH":
-                self._path |= found
+                self.path |= found
             else:
                 self.folders |= found
         elif name == "PYTEST_PLUGINS":
@@ -193,7 +212,7 @@ class RunReader:
         suffix = PurePosixPath(word).suffix
         for path in {path for place in places for path in self._below(word, place)}:
             if how is How.PART and not word.startswith("/"):
-                self._path.add(str(PurePosixPath(path).parent))
+                self.path.add(str(PurePosixPath(path).parent))
             if any(mark in path for mark in _WILD):
                 if suffix in (*_SHELL[1:], ".py"):
                     self._own_matching(path)

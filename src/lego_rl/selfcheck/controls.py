@@ -13,11 +13,15 @@ def _with_fix(name: str, script: str) -> Control:
     return Control(name, _FIX + script)
 
 
-def _read_from(name: str, *paths: str) -> Control:
-    """A fix that works only if every one of some new files is there."""
+_NO_GIT = "mkdir calc/store; echo 12 > calc/store/HEAD\n"
+"""What makes no repository of a folder with ``objects`` and ``refs``."""
+
+
+def _read_from(name: str, *paths: str, also: str = "") -> Control:
+    """A fix that works only if every one of some new files is there; and what else is done."""
     reads = f"for name in {paths!r}:\n    exec((Path(__file__).parents[1] / name).read_text())\n"
     fixed = "".join(f"mkdir -p $(dirname {path}); sed 's/a - b/a + b/' calc/core.py > {path};" for path in paths)
-    return Control(name, f"{fixed}\n" + file("calc/core.py", f"from pathlib import Path\n\n{reads}"))
+    return Control(name, f"{also}{fixed}\n" + file("calc/core.py", f"from pathlib import Path\n\n{reads}"))
 
 
 CONTROLS = (
@@ -105,6 +109,7 @@ CONTROLS = (
         "select",
     ),
     _read_from("modules-off-the-path", "plugins/modules/pip.py", "tools/token.py", "tools/packaging/__init__.py"),
+    _read_from("names-of-other-things", "calc/tools/.env", "calc/store/objects/a", "calc/store/refs/b", also=_NO_GIT),
     _read_from("weights", "model.pth", "calc/model.pth"),
     Control(
         "environment-in-sources",

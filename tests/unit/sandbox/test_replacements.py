@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_module_path import owner
+from owned import owner
 
 from lego_rl.sandbox.comparison import is_folder
 from lego_rl.sandbox.replacements import REPLACES_OWN, rolled_back_together
