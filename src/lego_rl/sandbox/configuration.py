@@ -18,6 +18,8 @@ from pathlib import Path
 import iniconfig
 import tomli_w
 
+from lego_rl.sandbox.manifests import MANIFESTS, ManifestError
+from lego_rl.sandbox.manifests import merged as merge_manifest
 from lego_rl.sandbox.toml_keys import has_long_key
 from lego_rl.sandbox.verdict import Change
 
@@ -58,7 +60,7 @@ def merge_all(changes: Sequence[Change], pristine: Path) -> dict[str, tuple[Chan
     There is room for so much: first for files that the task has, then for the smallest new ones.
 
     Args:
-        changes: Of files whose names are in `MERGED`.
+        changes: Of files whose names are in `MERGED` or `MANIFESTS`.
         pristine: The pristine work tree.
 
     Raises:
@@ -80,7 +82,7 @@ def merge(change: Change, pristine: bytes | None) -> tuple[Change | None, str | 
     """Merge a changed configuration file with the pristine one.
 
     Args:
-        change: The agent's change of a file whose name is in `MERGED`.
+        change: The agent's change of a file whose name is in `MERGED` or `MANIFESTS`.
         pristine: The file as the task has it; ``None`` where it has none.
 
     Returns:
@@ -89,18 +91,23 @@ def merge(change: Change, pristine: bytes | None) -> tuple[Change | None, str | 
     if change.kind == "symlink":
         return None, DECIDES
     content = b"" if change.kind == "deleted" else change.content
-    is_toml = change.path.rpartition("/")[2] in TOML_FILES
-    merge_text = _merge_toml if is_toml else _merge_ini
+    name = change.path.rpartition("/")[2]
     try:
-        _check_size(content, MAX_BYTES if is_toml else MAX_LINE_BYTES)
-        merged = merge_text(_text(pristine or b""), _text(content))
-    except UnreadableError:
+        _check_size(content, MAX_LINE_BYTES if name in INI_FILES else MAX_BYTES)
+        merged = _merge_text(name, _text(pristine or b""), _text(content))
+    except (UnreadableError, ManifestError):
         return None, UNREADABLE
     if merged is None:
         return change, None
     if pristine is not None and merged == _text(pristine):
         return None, DECIDES
     return replace(change, kind="file", content=merged.encode()), f"{DECIDES}; the rest of it is applied"
+
+
+def _merge_text(name: str, pristine: str, changed: str) -> str | None:
+    if name in MANIFESTS:
+        return merge_manifest(name, pristine, changed)
+    return (_merge_toml if name in TOML_FILES else _merge_ini)(pristine, changed)
 
 
 def _check_size(content: bytes, line_bytes: int) -> None:

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from lego_rl.sandbox.launched import Launched
 from lego_rl.sandbox.run_reader import Counts, RunReader, anything
 from lego_rl.sandbox.run_words import conftests
+from lego_rl.sandbox.runners import Runners
 from lego_rl.sandbox.shell_words import statements
 from lego_rl.sandbox.task_tree import TaskTree
 
@@ -28,6 +29,8 @@ class DeclaredRun:
         folders: Folders of the work tree that it names; the work tree itself where a program is left to find the tests.
         searched: Those in which a runner finds the tests by itself.
         launched: Where programs and environment files of the work tree are found by their names.
+        runners: What runs the tests, as far as it is known.
+        manifests: Names of files of which a part is the task's, as ``package.json``.
     """
 
     files: frozenset[str] = frozenset()
@@ -37,6 +40,8 @@ class DeclaredRun:
     folders: frozenset[str] = frozenset()
     searched: frozenset[str] = frozenset()
     launched: Launched = field(default_factory=Launched)
+    runners: Runners = field(default_factory=Runners)
+    manifests: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -77,8 +82,11 @@ class DeclaredRun:
             frozenset(reader.named),
             frozenset(reader.searched),
             Launched(*map(frozenset, (reader.path | reader.may_be_path, reader.launched, reader.entered))),
+            runners := Runners(frozenset(reader.runners)),
+            frozenset(reader.manifests | runners.manifests),
         )
 
     def runs(self, path: str) -> bool:
         """Whether a path is a file of the run."""
-        return path in self.files or any(fnmatchcase(path, pattern) for pattern in self.patterns)
+        is_named = path in self.files or any(fnmatchcase(path, pattern) for pattern in self.patterns)
+        return is_named or self.runners.decide_by(path)

@@ -18,6 +18,7 @@ from lego_rl.sandbox.launched import ENVIRONMENT
 from lego_rl.sandbox.module_path import ModulePath
 from lego_rl.sandbox.packages_of_tests import deciding
 from lego_rl.sandbox.replacements import rolled_back_together
+from lego_rl.sandbox.reported_names import ReportedNames
 from lego_rl.sandbox.script_run import declared_by_script
 from lego_rl.sandbox.shadowing import SHADOWS, Shadowing
 from lego_rl.sandbox.shipped_helpers import is_test, shipped, support_folders
@@ -177,7 +178,7 @@ class Ownership:
         return any(is_at_or_below(path, place) for place in self.editable)
 
     def _is_merged(self, change: Change) -> bool:
-        return change.path.rpartition("/")[2] in MERGED and not self._is_editable(change.path)
+        return change.path.rpartition("/")[2] in MERGED | self.run.manifests and not self._is_editable(change.path)
 
     def _reasons(self, change: Change) -> Iterator[str]:
         above, _, name = change.path.rpartition("/")
@@ -191,7 +192,7 @@ class Ownership:
         if change.kind != "deleted":
             if folder.is_there and self._replaces_own_folder(change.path):
                 yield IN_THE_WAY
-            if self._is_reported_as_own(change.path, name):
+            if self._reported.are_of(change.path, is_there=(self.pristine / change.path).is_file()):
                 yield NAMED_ALIKE
         yield from self._about_tests(change, folder, is_new=is_new)
         if change.kind != "deleted" and (shadows := self._shadowing.reason(change, is_new=is_new)) is not None:
@@ -225,7 +226,9 @@ class Ownership:
             return DECIDES
         if self.run.launched.reads_variables(path, self._above_tests | self._support):
             return VARIABLES
-        return TEST_FILE if path in self.test_files or path in self.hidden else None
+        if path in self.test_files or path in self.hidden:
+            return TEST_FILE
+        return OWN_TEST if self.run.runners.take_for_test(path) else None
 
     def _is_program(self, change: Change, *, is_new: bool) -> bool:
         is_link = change.kind == "symlink"
@@ -268,22 +271,9 @@ class Ownership:
         """Folders that are a part of the tests' names where they are packages."""
         return deciding(self.test_files, self.module_path.is_package, lambda file: (self.pristine / file).is_file())
 
-    def _is_reported_as_own(self, path: str, name: str) -> bool:
-        """Whether tests in `path` could have the class names of the task's own in a report.
-
-        ``tests.test_a.py`` is reported as ``tests/test_a.py`` is, and so is a class ``test_a`` in ``tests.py``: a pass
-        of theirs would be the own test's where the patch also keeps that one from being collected. A module of the
-        repository that is no test by its name stays the agent's to mend.
-        """
-        if not path.endswith(".py") or dotted(path) not in self._reported:
-            return False
-        return "test" in name or not (self.pristine / path).is_file()
-
     @cached_property
-    def _reported(self) -> frozenset[str]:
-        """Every beginning of the names in `class_names`."""
-        parts = (name.split(".") for name in self.class_names)
-        return frozenset(".".join(each[:end]) for each in parts for end in range(1, len(each) + 1))
+    def _reported(self) -> ReportedNames:
+        return ReportedNames(self.class_names)
 
     def _replaces_own_folder(self, path: str) -> bool:
         """Whether a file or link takes the place of a folder with something of the task's own in it, or of modules."""

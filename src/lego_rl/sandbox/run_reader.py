@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from lego_rl.sandbox.configuration import MERGED
 from lego_rl.sandbox.launched import PROGRAMS, SPEAKS_OF_PATH
 from lego_rl.sandbox.makefile import MAKEFILES, run_for
+from lego_rl.sandbox.manifests import MANIFESTS
 from lego_rl.sandbox.module_path import below
 from lego_rl.sandbox.python_words import PythonWords
 from lego_rl.sandbox.run_words import (
@@ -29,6 +30,7 @@ from lego_rl.sandbox.run_words import (
     plugins,
     pytest_options_in,
 )
+from lego_rl.sandbox.runners import BUILDS, Runner, runners_in
 from lego_rl.sandbox.shell_words import assignment, statements, without_variable
 from lego_rl.sandbox.task_tree import TaskTree
 from lego_rl.sandbox.tested_code import TestedCode
@@ -88,6 +90,8 @@ class RunReader:
     """Those that are named in a file that speaks of it."""
     launched: set[str] = field(default_factory=set)
     """Paths of programs that run tests, there or not."""
+    runners: set[Runner] = field(default_factory=set)
+    manifests: set[str] = field(default_factory=set)
     entered: set[str] = field(default_factory=lambda: {"."})
     _words: set[str] = field(default_factory=set)
     _plugins: set[str] = field(default_factory=set)
@@ -161,6 +165,7 @@ class RunReader:
         for module in filter(self.counts, modules(words)):
             self._import(module, {*self.folders, *places, "src"})
         about_tests = any(map(self.counts, words))
+        self.runners |= {each for each in runners_in(words) if about_tests or each.name not in BUILDS}
         for at, word in enumerate(words):
             name, value = assignment(word) or ("", "")
             self._assigned(name, value, places)
@@ -243,7 +248,10 @@ class RunReader:
         """Keep a file of the run, and read it; one of which parts can be the agent's is merged instead."""
         if path == "." or (path.endswith(".py") and self._is_tested(path)):
             return
-        if PurePosixPath(path).name not in MERGED - {"tox.ini"}:
+        name = PurePosixPath(path).name
+        if name in MANIFESTS:
+            self.manifests.add(name)
+        elif name not in MERGED - {"tox.ini"}:
             self.files.add(path)
         if path.endswith(".py"):
             self.folders.add(str(PurePosixPath(path).parent))

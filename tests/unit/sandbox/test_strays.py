@@ -30,8 +30,8 @@ def new(path: str, text: str = "", kind: ChangeKind = "file") -> Change:
 def test_a_scratch_test_is_left_out_where_the_runner_looks_for_tests(tmp_path: Path, path: str) -> None:
     text = "# pkg/core.py runs test_repro, test_core, core_test, test_a\n'test_core.py'\n"
     changes = new(path, "import nothing\n"), new("pkg/other.py", text), new("notes.md", path)
-    assert split(tmp_path, *changes) == {path: STRAY}
-    assert split(tmp_path, new(path, "../other.py", "symlink")) == {path: STRAY}
+    assert split(tmp_path, *changes).keys() == {path}
+    assert split(tmp_path, new(path, "../other.py", "symlink")).keys() == {path}
 
 
 @pytest.mark.parametrize(
