@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from lego_rl.sandbox.launched import Launched
 from lego_rl.sandbox.run_reader import Counts, RunReader, anything
 from lego_rl.sandbox.run_words import conftests
+from lego_rl.sandbox.runner_files import named_by_runners, runners_of_its_own
 from lego_rl.sandbox.runners import Runners
 from lego_rl.sandbox.shell_words import statements
 from lego_rl.sandbox.task_tree import TaskTree
@@ -74,15 +75,17 @@ class DeclaredRun:
         for file in found:
             reader.wait_for(file)
         reader.run()
+        runners = Runners(frozenset(reader.runners))
+        files = frozenset(reader.files)
         return cls(
-            frozenset(reader.files),
+            files | named_by_runners(tree, runners) | runners_of_its_own(tree, files),
             frozenset(reader.patterns),
             frozenset(reader.folders),
             frozenset(reader.programs),
             frozenset(reader.named),
             frozenset(reader.searched),
             Launched(*map(frozenset, (reader.path | reader.may_be_path, reader.launched, reader.entered))),
-            runners := Runners(frozenset(reader.runners)),
+            runners,
             frozenset(reader.manifests | runners.manifests),
         )
 

@@ -8,7 +8,7 @@ harness, even the package's own name (a package may import itself by it).
 import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import tomli_w
 
@@ -50,6 +50,24 @@ def merged(name: str, pristine: str, changed: str) -> str | None:
         return MANIFESTS[name](pristine, changed)
     except (ValueError, TypeError, RecursionError) as error:
         raise ManifestError(str(error)) from error
+
+
+def scripts(text: str) -> str:
+    """The commands in a JSON file, a line each; all of the text where it has no ``scripts``."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    found = document.get("scripts") if isinstance(document, dict) else None
+    return text if found is None else "\n".join(_strings(found))
+
+
+def _strings(value: object) -> Iterator[str]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, str):
+        yield value
+    for each in inner:
+        yield from _strings(each)
 
 
 def _json(free: tuple[str, ...]) -> Callable[[str, str], str | None]:

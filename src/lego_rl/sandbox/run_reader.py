@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from lego_rl.sandbox.configuration import MERGED
 from lego_rl.sandbox.launched import PROGRAMS, SPEAKS_OF_PATH
 from lego_rl.sandbox.makefile import MAKEFILES, run_for
-from lego_rl.sandbox.manifests import MANIFESTS
+from lego_rl.sandbox.manifests import MANIFESTS, scripts
 from lego_rl.sandbox.module_path import below
 from lego_rl.sandbox.python_words import PythonWords
 from lego_rl.sandbox.run_words import (
@@ -112,6 +112,8 @@ class RunReader:
                 text = self.tree.read(path).decode(errors="replace")
                 if PurePosixPath(path).name in MAKEFILES:
                     text = run_for(text, self._words)
+                elif path.endswith(".json"):
+                    text = scripts(text)
                 self.shell(list(statements(text)), [".", str(PurePosixPath(path).parent)])
             if not self._waiting:
                 self._load_plugins()

@@ -159,3 +159,37 @@ def test_of_a_go_mod_what_is_required_is_the_agents() -> None:
 def test_what_cannot_be_read_is_an_error(name: str, text: str) -> None:
     with pytest.raises(ManifestError):
         merged(name, "", text)
+
+
+CONFIGURED = {
+    "jest.config.js": "module.exports = {setupFiles: ['<rootDir>/dev/setup'], reporters: ['./dev/reporter.js'],"
+    " moduleNameMapper: {'^a$': '<rootDir>/src/index.js'}, testEnvironment: './dev/environment'}\n",
+    "dev/setup.ts": "import './shim.js'\nimport '../src/index.js'\n", "dev/shim.js": "", "dev/reporter.js": "",
+    "dev/environment.cjs": "", "dev/other-setup.js": "", "src/index.js": "", "src/report.js": "",
+    "package.json": json.dumps({"main": "src/report.js", "scripts": {"test": "node dev/run-tests.mjs && jest"}}),
+    "dev/run-tests.mjs": "", "node_modules/x/jest.config.js": "'../../src/environment.js'", "src/environment.js": "",
+}  # fmt: skip
+
+
+def test_what_a_configuration_names_of_tests_is_the_tasks(tmp_path: Path) -> None:
+    own = owner(tmp_path, CONFIGURED, command="npm test")
+    kept = {path for path in CONFIGURED if own.owns(Change(path, "file", b"x")) is not None}
+    assert {path for path in kept if not path.startswith("node_modules")} == {
+        "jest.config.js", "dev/setup.ts", "dev/shim.js", "dev/reporter.js", "dev/environment.cjs", "dev/run-tests.mjs",
+    }  # fmt: skip
+
+
+OWN = {
+    "bin/test": "#!/usr/bin/env python\nimport calc\ncalc.test()\n", "calc/__init__.py": "from .testing import test\n",
+    "calc/testing/__init__.py": "from .runtests import test\n", "calc/testing/runtests.py": "def test(): pass\n",
+    "calc/utilities/runtests.py": "", "calc/core.py": "", "calc/runner.py": "", "tests/test_a.py": "import calc\n",
+}  # fmt: skip
+
+
+def test_a_runner_that_the_product_has_of_its_own_is_the_tasks_where_a_program_runs_it(tmp_path: Path) -> None:
+    own = owner(tmp_path, OWN, command="bin/test -C --verbose tests")
+    kept = {path for path in OWN if own.owns(Change(path, "file")) is not None}
+    assert kept >= {"bin/test", "calc/testing/runtests.py", "calc/utilities/runtests.py"}
+    assert kept.isdisjoint({"calc/__init__.py", "calc/core.py", "calc/runner.py"})
+    left = owner(tmp_path / "x", OWN, command="python -m pytest tests")
+    assert left.owns(Change("calc/testing/runtests.py", "file")) is None
