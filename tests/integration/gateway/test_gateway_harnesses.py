@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from capture_oracle import check_laws, check_round_trip
 from gateway_kit import ROUTES, Tape, call_text, spell, spell_oddly
-from wires import Served, served
+from served import Served, served
 
 from lego_rl.engine.protocol import EngineError, Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine

@@ -28,7 +28,9 @@ from gateway_kit import (
 )
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from wires import FORMS, SHOWN, Served, Wire, listening
+from served import Served, listening
+from wire import SHOWN, Wire
+from wires import FORMS
 
 from lego_rl.engine.protocol import EngineError, Sample, Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine

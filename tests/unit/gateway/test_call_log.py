@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gateway_kit import CALL, START, result, tape, user
-from wires import OpenAIChatWire, served
+from openai_wires import OpenAIChatWire
+from served import served
 
 from lego_rl.errors import RunError
 from lego_rl.gateway.call_log import LoggedCall, read_calls

@@ -25,7 +25,9 @@ from gateway_kit import (
     tape,
     user,
 )
-from wires import Served, Wire, every_form, served
+from served import Served, served
+from wire import Wire
+from wires import every_form
 
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.settings import CaptureSettings

@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import override
 
 import pytest
+from anthropic_wire import AnthropicWire
 from gateway_kit import START, Tape, chat_template, spell, tape
-from wires import AnthropicWire, served
+from served import served
 
 from lego_rl.engine.protocol import EngineError, Sample, Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine

@@ -5,8 +5,9 @@ import sys
 from types import FrameType
 
 import pytest
+from anthropic_wire import AnthropicWire
 from gateway_kit import CALL, START, GatedEngine, chat_template, tape, user
-from wires import AnthropicWire, served
+from served import served
 
 from lego_rl.engine.protocol import EngineError, Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine

@@ -2,9 +2,12 @@
 
 import asyncio
 
+from anthropic_wire import AnthropicWire
 from capture_oracle import check_laws
 from gateway_kit import CALL, START, GatedEngine, chat_template, spell, tape, user
-from wires import AnthropicWire, Wire, every_wire, served
+from served import served
+from wire import Wire
+from wires import every_wire
 
 from lego_rl.engine.protocol import Sampling
 from lego_rl.gateway.budget import Budget

@@ -3,9 +3,12 @@
 import asyncio
 
 import pytest
+from anthropic_wire import AnthropicWire
 from capture_oracle import check_laws
 from gateway_kit import START, GatedEngine
-from wires import AnthropicWire, Wire, every_wire, let_tasks_end, served, streamed
+from served import let_tasks_end, served
+from wire import Wire
+from wires import every_wire, streamed
 
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.call import Request

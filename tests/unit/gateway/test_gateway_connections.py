@@ -13,8 +13,9 @@ from typing import Any
 
 import aiohttp
 import pytest
+from anthropic_wire import AnthropicWire
 from gateway_kit import START, tape, user
-from wires import AnthropicWire, Served, served
+from served import Served, served
 
 from lego_rl.gateway import connections
 from lego_rl.gateway.budget import Budget

@@ -6,9 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from anthropic_wire import AnthropicWire
 from capture_oracle import check_laws
 from gateway_kit import CALL, ROUTES, START, Tape, spell, tape, user
-from wires import WIRES, AnthropicWire, Wire, every_wire, served, streamed
+from served import served
+from wire import Wire
+from wires import WIRES, every_wire, streamed
 
 from lego_rl.engine.protocol import EngineError, Sample, Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine

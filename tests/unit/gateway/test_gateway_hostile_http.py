@@ -7,8 +7,11 @@ import logging
 from urllib.parse import urlsplit
 
 import pytest
+from anthropic_wire import AnthropicWire
 from gateway_kit import tape, user
-from wires import AnthropicWire, Served, Wire, every_wire, served
+from served import Served, served
+from wire import Wire
+from wires import every_wire
 
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.http_log import HTTP_LOG

@@ -9,7 +9,9 @@ import openai
 import pytest
 from capture_oracle import check_laws
 from gateway_kit import BASH, START, call_text, result, spell, spell_oddly, tape, user
-from wires import FORMS, Served, Wire, served
+from served import Served, served
+from wire import Wire
+from wires import FORMS
 
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.settings import CaptureSettings

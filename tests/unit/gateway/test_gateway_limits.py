@@ -7,10 +7,13 @@ import threading
 from collections.abc import Sequence
 
 import pytest
+from anthropic_wire import AnthropicWire
 from gateway_kit import BASH, START, TEMPLATE, GatedEngine, chat_template, encoder, spell, tape, user
 from hypothesis import given
 from hypothesis import strategies as st
-from wires import AnthropicWire, Wire, every_wire, served
+from served import served
+from wire import Wire
+from wires import every_wire
 
 from lego_rl.engine.protocol import EngineError, Sample, Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine

@@ -2,9 +2,13 @@
 
 import json
 
+from anthropic_wire import AnthropicWire
 from capture_oracle import check_laws, check_round_trip
 from gateway_kit import CALL, START, call_text, chat_template, tape, user
-from wires import AnthropicWire, OpenAIChatWire, Wire, every_wire, served
+from openai_wires import OpenAIChatWire
+from served import served
+from wire import Wire
+from wires import every_wire
 
 from lego_rl.gateway.budget import Budget
 from lego_rl.messages import Json, Message, Tool

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from anthropic_wire import AnthropicWire
 from capture_oracle import check_round_trip
 from gateway_kit import BASH, call_text, spell_oddly, tape, user
 from harbor.models.trajectories import Trajectory as AtifTrajectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wires import WIRES, AnthropicWire, served
+from served import served
+from wires import WIRES
 
 from lego_rl.errors import RunError
 from lego_rl.gateway.atif import from_atif, to_atif

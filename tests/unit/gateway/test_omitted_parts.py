@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from capture_oracle import check_round_trip
 from gateway_kit import BASH, CALL, START, Tape, chat_template, tape, user
-from wires import Served, Wire, every_wire, served
+from served import Served, served
+from wire import Wire
+from wires import every_wire
 
 from lego_rl.gateway.call import Request
 from lego_rl.messages import Message

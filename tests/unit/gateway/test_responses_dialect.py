@@ -6,7 +6,8 @@ from typing import Any
 import openai
 import pytest
 from gateway_kit import BASH, call_text, chat_template, tape
-from wires import OpenAIResponsesWire, served
+from openai_wires import OpenAIResponsesWire
+from served import served
 
 from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, ToolForm
 from lego_rl.gateway.dialects.openai_chat import OpenAIChatDialect

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from capture_oracle import check_laws, check_round_trip
 from gateway_kit import BASH, CALL, START, tape, user
-from wires import OpenAIChatWire, served
+from openai_wires import OpenAIChatWire
+from served import served
 
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.gateway.trajectory import CallRole

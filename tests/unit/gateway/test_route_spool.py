@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from anthropic_wire import AnthropicWire
 from gateway_kit import START, call_text, result, tape
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
-from wires import AnthropicWire, served
+from served import served
 
 from lego_rl.gateway import spool as module
 from lego_rl.gateway.spool import RouteSpool, joined

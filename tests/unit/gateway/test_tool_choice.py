@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from capture_oracle import check_laws
 from gateway_kit import BASH, CALL, START, tape, user
-from wires import WIRES, Wire, every_wire, served
+from served import served
+from wire import Wire
+from wires import WIRES, every_wire
 
 from lego_rl.messages import Json, Message
 
