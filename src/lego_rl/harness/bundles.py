@@ -12,22 +12,16 @@ it has mounted to another checkout's install; only a bundle whose content was al
 import contextlib
 import errno
 import fcntl
-import hashlib
-import json
-import os
 import shutil
-import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lego_rl.cache import cache_folder
 from lego_rl.errors import HarnessError
 from lego_rl.harness.base import BundleSpec, HarnessBundle
+from lego_rl.harness.bundle_record import Record, hash_of, scan
 
-FORMAT = 1
 _STAGING = ".staging-"
 
 
@@ -91,7 +85,7 @@ def load(root: Path, spec: BundleSpec) -> HarnessBundle:
     again = f"run: lego-rl harness install {spec.name}"
     if not (folder / "bundle.json").is_file():
         raise HarnessError(f"{spec.name} {spec.version} is not installed under {root}", again)
-    record = _Record.read(folder)
+    record = Record.read(folder)
     altered = record.altered(folder / "files") if record.is_of(spec) else "bundle.json"
     if altered:
         raise HarnessError(f"the bundle of {spec.name} {spec.version} was altered: {altered}", again)
@@ -107,7 +101,7 @@ def installed(root: Path) -> list[HarnessBundle | HarnessError]:
 
 def _bundle_in(folder: Path) -> HarnessBundle | HarnessError:
     try:
-        return _Record.read(folder).bundle(folder / "files")
+        return Record.read(folder).bundle(folder / "files")
     except HarnessError as error:
         return error
 
@@ -118,119 +112,18 @@ def verify(bundle: HarnessBundle) -> None:
     Raises:
         HarnessError: Names the first path that differs.
     """
-    record = _Record.read(bundle.path.parent)
-    actual = _scan(bundle.path) if bundle.path.is_dir() else {}
+    record = Record.read(bundle.path.parent)
+    actual = scan(bundle.path) if bundle.path.is_dir() else {}
     differing = sorted(
         path
         for path in record.files.keys() | actual.keys()
         if path not in actual or path not in record.files or not actual[path].same_content(record.files[path])
     )
-    if differing or not bundle.hash == record.hash == _hash(actual):
+    if differing or not bundle.hash == record.hash == hash_of(actual):
         raise HarnessError(
             f"the bundle of {bundle.name} {bundle.version} was altered: {differing[0] if differing else 'bundle.json'}",
             f"run: lego-rl harness install {bundle.name}",
         )
-
-
-def file_hash(path: Path) -> str:
-    """SHA-256 of a file's content, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def tree_hash(root: Path) -> str:
-    """SHA-256 over relative paths, modes and contents of the files and links below `root`; times do not enter."""
-    return _hash(_scan(root))
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """One file or link: permission bits, size, time of change in nanoseconds, SHA-256 of content or link target."""
-
-    mode: int
-    size: int
-    mtime_ns: int
-    sha256: str
-
-    @classmethod
-    def read(cls, raw: object) -> "_Entry":
-        """The entry of a record.
-
-        Raises:
-            TypeError: It is none.
-        """
-        match raw:
-            case [int(mode), int(size), int(mtime_ns), str(sha256)]:
-                return cls(mode, size, mtime_ns, sha256)
-            case _:
-                raise TypeError(f"{raw!r:.80} is no file's entry")
-
-    def same_content(self, other: "_Entry") -> bool:
-        return (self.mode, self.sha256) == (other.mode, other.sha256)
-
-
-@dataclass(frozen=True)
-class _Record:
-    """What ``bundle.json`` holds."""
-
-    name: str
-    version: str
-    licence: str
-    build: str
-    hash: str
-    files: dict[str, _Entry]
-
-    @classmethod
-    def read(cls, folder: Path) -> "_Record":
-        path = folder / "bundle.json"
-        try:
-            raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            if raw["format"] != FORMAT:
-                raise ValueError(f"format {raw['format']}")
-            files = {name: _Entry.read(entry) for name, entry in raw["files"].items()}
-            if not all(isinstance(raw[key], str) for key in ("name", "version", "licence", "build", "hash")):
-                raise TypeError("a name is no text")
-            return cls(raw["name"], raw["version"], raw["licence"], raw["build"], raw["hash"], files)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise HarnessError(
-                f"{path} is not a bundle record: {error!r}", f"delete {folder} and run: lego-rl harness install"
-            ) from error
-
-    def is_of(self, spec: BundleSpec) -> bool:
-        """Whether it is of the bundle that `spec` asks for, and its hash that of its own entries."""
-        same = (self.name, self.version, self.build) == (spec.name, spec.version, spec.build)
-        return same and self.hash == _hash(self.files)
-
-    def write(self, path: Path) -> None:
-        entries = {name: [e.mode, e.size, e.mtime_ns, e.sha256] for name, e in self.files.items()}
-        content = {
-            "format": FORMAT,
-            "name": self.name,
-            "version": self.version,
-            "licence": self.licence,
-            "build": self.build,
-            "hash": self.hash,
-            "files": entries,
-        }
-        path.write_text(json.dumps(content), encoding="utf-8")
-
-    def altered(self, files: Path) -> str:
-        """The first path whose size, mode or time is not the recorded one, or an empty string."""
-        if not files.is_dir():
-            return "its files are missing"
-        seen = 0
-        for name, found in _walk(files):
-            seen += 1
-            entry = self.files.get(name)
-            info = found.stat(follow_symlinks=False)
-            actual = (stat.S_IMODE(info.st_mode), info.st_size, info.st_mtime_ns)
-            if entry is None or actual != (entry.mode, entry.size, entry.mtime_ns):
-                return name
-        return "" if seen == len(self.files) else "a file is missing"
-
-    def bundle(self, files: Path) -> HarnessBundle:
-        size = sum(entry.size for entry in self.files.values())
-        return HarnessBundle(self.name, self.version, self.hash, files.resolve(), size, self.licence)
 
 
 def _reusable(final: Path, spec: BundleSpec) -> HarnessBundle | None:
@@ -238,7 +131,7 @@ def _reusable(final: Path, spec: BundleSpec) -> HarnessBundle | None:
     if not (final / "bundle.json").is_file():
         return None
     try:
-        record = _Record.read(final)
+        record = Record.read(final)
     except HarnessError:
         return None
     files = final / "files"
@@ -246,10 +139,10 @@ def _reusable(final: Path, spec: BundleSpec) -> HarnessBundle | None:
         return None
     if not record.altered(files):
         return record.bundle(files)
-    actual = _scan(files)
-    if _hash(actual) != record.hash:
+    actual = scan(files)
+    if hash_of(actual) != record.hash:
         return None
-    renewed = _Record(record.name, record.version, record.licence, record.build, record.hash, actual)
+    renewed = Record(record.name, record.version, record.licence, record.build, record.hash, actual)
     partial = final / "bundle.json.new"
     renewed.write(partial)
     partial.rename(final / "bundle.json")
@@ -264,43 +157,10 @@ def _seal(files: Path, spec: BundleSpec, record: Path) -> None:
             if not path.is_symlink():
                 path.chmod(0o555 if path.stat().st_mode & 0o111 else 0o444)
         folder.chmod(0o555)
-    entries = _scan(files)
+    entries = scan(files)
     if not entries:
         raise HarnessError(f"the bundle of {spec.name} {spec.version} would be empty", "report this with the log above")
-    _Record(spec.name, spec.version, spec.licence, spec.build, _hash(entries), entries).write(record)
-
-
-def _walk(root: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Files and links below `root` with their relative POSIX paths; links are not followed."""
-    pending = [""]
-    while pending:
-        folder = pending.pop()
-        with os.scandir(root / folder) as entries:
-            for entry in entries:
-                name = f"{folder}{entry.name}"
-                if entry.is_dir(follow_symlinks=False):
-                    pending.append(f"{name}/")
-                else:
-                    yield name, entry
-
-
-def _scan(root: Path) -> dict[str, _Entry]:
-    entries = {}
-    for name, found in _walk(root):
-        info = found.stat(follow_symlinks=False)
-        if found.is_symlink():
-            digest = hashlib.sha256(b"link:" + os.fsencode(Path(found).readlink())).hexdigest()
-        else:
-            digest = file_hash(Path(found))
-        entries[name] = _Entry(stat.S_IMODE(info.st_mode), info.st_size, info.st_mtime_ns, digest)
-    return dict(sorted(entries.items()))
-
-
-def _hash(entries: dict[str, _Entry]) -> str:
-    digest = hashlib.sha256()
-    for name, entry in sorted(entries.items()):
-        digest.update(f"{entry.mode:o} {entry.sha256} {name}\0".encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()
+    Record(spec.name, spec.version, spec.licence, spec.build, hash_of(entries), entries).write(record)
 
 
 @contextlib.contextmanager

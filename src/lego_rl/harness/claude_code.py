@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import Field
 
 from lego_rl.errors import HarnessError
-from lego_rl.harness import bundles, packages
+from lego_rl.harness import bundle_record, bundles, packages
 from lego_rl.harness.base import (
     DEFAULT_PATH,
     BundleSpec,
@@ -161,7 +161,7 @@ def _check(program: Path) -> None:
         HarnessError: It is another file, cannot be started here or says another version.
     """
     expected = SHA256.get(platform.machine())
-    if expected is not None and bundles.file_hash(program) != expected:
+    if expected is not None and bundle_record.file_hash(program) != expected:
         raise HarnessError(f"{PACKAGE} holds another program than the one pinned", "clear uv's cache and install again")
     with tempfile.TemporaryDirectory() as home:
         environment = {"HOME": home, "PATH": os.defpath, **SILENCE}

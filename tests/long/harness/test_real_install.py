@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lego_rl.harness import bundles, registry
+from lego_rl.harness import bundle_record, registry
 
 pytestmark = pytest.mark.timeout(1_800)
 
@@ -30,7 +30,7 @@ def test_two_installs_at_once_give_one_bundle_that_is_whole(name: str, tmp_path:
     bundle = registry.verify(name, tmp_path)
     assert hashes == {bundle.hash}
     assert registry.installed(tmp_path) == [bundle]
-    assert bundle.hash == bundles.tree_hash(bundle.path)
+    assert bundle.hash == bundle_record.tree_hash(bundle.path)
 
 
 @pytest.mark.parametrize("name", sorted(registry.REGISTRY))

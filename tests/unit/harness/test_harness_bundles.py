@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lego_rl.errors import HarnessError
-from lego_rl.harness import bundles
+from lego_rl.harness import bundle_record, bundles
 from lego_rl.harness.base import BundleSpec
 from lego_rl.sandbox.state import State
 
@@ -59,7 +59,7 @@ def test_hash_is_a_function_of_paths_modes_and_contents(
     write(two, dict(reversed(files.items())))
     for path in two.rglob("*"):
         os.utime(path, (1, 1))
-    assert bundles.tree_hash(one) == bundles.tree_hash(two)
+    assert bundle_record.tree_hash(one) == bundle_record.tree_hash(two)
 
 
 @fast
@@ -69,7 +69,7 @@ def test_hash_notices_every_change(
 ) -> None:
     root = fresh(tmp_path_factory.getbasetemp() / "tree")
     write(root, files)
-    before = bundles.tree_hash(root)
+    before = bundle_record.tree_hash(root)
     path = root / data.draw(st.sampled_from(sorted(files)))
     change = data.draw(st.sampled_from(["content", "mode", "delete", "rename", "link"]))
     if change == "content":
@@ -84,7 +84,7 @@ def test_hash_notices_every_change(
         target = path.read_bytes().hex() or "x"
         path.unlink()
         path.symlink_to(target)
-    assert bundles.tree_hash(root) != before
+    assert bundle_record.tree_hash(root) != before
 
 
 def test_installed_bundle_is_read_only_listed_and_loadable(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_installed_bundle_is_read_only_listed_and_loadable(tmp_path: Path) -> No
     assert bundles.load(tmp_path, SPEC) == bundle
     assert bundles.installed(tmp_path) == [bundle]
     bundles.verify(bundle)
-    assert bundle.hash == bundles.tree_hash(bundle.path)
+    assert bundle.hash == bundle_record.tree_hash(bundle.path)
     assert bundle.size_bytes == len(b"#!/bin/sh\necho toy\n") + len(b"data") + len("data.txt")
     for path in (bundle.path, *bundle.path.rglob("*")):
         assert path.is_symlink() or path.stat().st_mode & 0o222 == 0
@@ -302,7 +302,7 @@ def test_a_record_that_was_made_to_fit_altered_files_has_another_hash(tmp_path: 
     info = data.stat()
     record = bundle.path.parent / "bundle.json"
     content = json.loads(record.read_text())
-    content["files"]["lib/data.txt"] = [0o444, info.st_size, info.st_mtime_ns, bundles.file_hash(data)]
+    content["files"]["lib/data.txt"] = [0o444, info.st_size, info.st_mtime_ns, bundle_record.file_hash(data)]
     record.write_text(json.dumps(content))
     with pytest.raises(HarnessError, match=r"altered: bundle\.json"):
         bundles.verify(bundles.load(tmp_path, SPEC))
