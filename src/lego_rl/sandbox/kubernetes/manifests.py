@@ -86,64 +86,14 @@ def sandbox_pod(identity: Identity, plan: PodPlan, settings: KubernetesSettings,
         settings: The cluster's.
         user_namespaces: Whether the cluster can give it one.
     """
-    limits = plan.limits
-    disk = int(limits.disk_mb * SLACK)
-    tree = _mount("tree", f"{TOP}/tree", read_only=True) | {"subPath": "work"}
-    programs_ = _mount("programs", PROGRAMS, read_only=True)
-    # Processes are counted per user namespace: without one they would be those of every pod on the node.
-    processes = limits.processes if user_namespaces else 0
-    python = [settings.python, "-I", "-S"]
-    work = _container(WORK, plan.image, settings, memory_mb=limits.memory_mb, cpus=settings.cpus, disk_mb=2 * disk) | {
-        "command": [
-            *python, f"{PROGRAMS}/first.py", CONTROL, f"{PROGRAMS}/inside.py",
-            str(processes), "0", str(limits.disk_mb << 20), f"{PROGRAMS}/{FILTER}",
-        ],
-        "workingDir": plan.workdir,
-        "volumeMounts": [
-            programs_,
-            _mount("tree", plan.workdir) | {"subPath": "work"},
-            _mount("report", REPORT_FOLDER),
-            _mount("control", CONTROL_FOLDER),
-            *(_mount(f"scratch-{number}", path) for number, path in enumerate(path for path, _ in SCRATCH)),
-            *(
-                _mount("mounts", target, read_only=True) | {"subPath": str(number)}
-                for number, target in enumerate(plan.mounts)
-            ),
-        ],
-    }  # fmt: skip
-    keeper_disk = SPOOL_MB + plan.mounts_mb
-    keeper = _container(KEEPER, plan.image, settings, memory_mb=KEEPER_MEMORY_MB, cpus=0.1, disk_mb=keeper_disk) | {
-        "command": [*python, "-c", "import signal; signal.pause()"],
-        "volumeMounts": [
-            programs_,
-            tree,
-            _mount("report", f"{TOP}/report", read_only=True),
-            _mount("control", CONTROL_FOLDER, read_only=True),
-            _mount("spool", f"{TOP}/spool"),
-            _mount("mounts", f"{TOP}/mounts"),
-        ],
-    }
-    stage = _container(STAGE, plan.image, settings, memory_mb=KEEPER_MEMORY_MB, cpus=0.1, disk_mb=disk) | {
-        "command": [*python, "-c", STAGE_PROGRAM, plan.workdir],
-        "volumeMounts": [_mount("tree", f"{TOP}/tree")],
-    }
-    volumes: list[Manifest] = [
-        {"name": "programs", "configMap": {"name": identity.run}},
-        _disk("tree", disk),
-        _disk("report", disk),
-        _disk("control", 1),
-        _disk("spool", SPOOL_MB),
-        _disk("mounts", plan.mounts_mb),
-        *(
-            {"name": f"scratch-{number}", "emptyDir": {"medium": "Memory", "sizeLimit": f"{limits.scratch_mb}Mi"}}
-            for number, _ in enumerate(path for path, _ in SCRATCH)
-        ),
-    ]
-    spec = _pod_spec(settings, user_namespaces=user_namespaces) | {
-        "initContainers": [] if plan.phase is None else [stage],
-        "containers": [keeper] if plan.phase is None else [work, keeper],
-        "volumes": volumes,
-    }
+    spec = _pod_spec(settings, user_namespaces=user_namespaces) | {"volumes": _volumes(identity, plan)}
+    if plan.phase is None:
+        spec |= {"initContainers": [], "containers": [_keeper(plan, settings)]}
+    else:
+        # Processes are counted per user namespace: without one they would be those of every pod on the node.
+        processes = plan.limits.processes if user_namespaces else 0
+        containers = [_work(plan, settings, processes), _keeper(plan, settings)]
+        spec |= {"initContainers": [_stage(plan, settings)], "containers": containers}
     if plan.egress is Egress.OPEN:
         del spec["dnsPolicy"], spec["dnsConfig"]
     return {
@@ -152,6 +102,76 @@ def sandbox_pod(identity: Identity, plan: PodPlan, settings: KubernetesSettings,
         "metadata": identity.metadata(plan.name, {SANDBOX: plan.name, ROLE: plan.phase or PRISTINE}),
         "spec": spec,
     }
+
+
+def _work(plan: PodPlan, settings: KubernetesSettings, processes: int) -> Manifest:
+    """Where the agent is; `processes` is what its first process holds it to, 0 for nothing."""
+    limits, disk = plan.limits, 2 * _disk_of(plan)
+    return _container(WORK, plan.image, settings, memory_mb=limits.memory_mb, cpus=settings.cpus, disk_mb=disk) | {
+        "command": [
+            *_python(settings), f"{PROGRAMS}/first.py", CONTROL, f"{PROGRAMS}/inside.py",
+            str(processes), "0", str(limits.disk_mb << 20), f"{PROGRAMS}/{FILTER}",
+        ],
+        "workingDir": plan.workdir,
+        "volumeMounts": [
+            _mount("programs", PROGRAMS, read_only=True),
+            _mount("tree", plan.workdir) | {"subPath": "work"},
+            _mount("report", REPORT_FOLDER),
+            _mount("control", CONTROL_FOLDER),
+            *(_mount(f"scratch-{number}", path) for number, (path, _) in enumerate(SCRATCH)),
+            *(
+                _mount("mounts", target, read_only=True) | {"subPath": str(number)}
+                for number, target in enumerate(plan.mounts)
+            ),
+        ],
+    }  # fmt: skip
+
+
+def _keeper(plan: PodPlan, settings: KubernetesSettings) -> Manifest:
+    """What reads for the host what the agent leaves."""
+    disk = SPOOL_MB + plan.mounts_mb
+    return _container(KEEPER, plan.image, settings, memory_mb=KEEPER_MEMORY_MB, cpus=0.1, disk_mb=disk) | {
+        "command": [*_python(settings), "-c", "import signal; signal.pause()"],
+        "volumeMounts": [
+            _mount("programs", PROGRAMS, read_only=True),
+            _mount("tree", f"{TOP}/tree", read_only=True) | {"subPath": "work"},
+            _mount("report", f"{TOP}/report", read_only=True),
+            _mount("control", CONTROL_FOLDER, read_only=True),
+            _mount("spool", f"{TOP}/spool"),
+            _mount("mounts", f"{TOP}/mounts"),
+        ],
+    }
+
+
+def _stage(plan: PodPlan, settings: KubernetesSettings) -> Manifest:
+    """What copies the image's work tree before the others begin."""
+    disk = _disk_of(plan)
+    return _container(STAGE, plan.image, settings, memory_mb=KEEPER_MEMORY_MB, cpus=0.1, disk_mb=disk) | {
+        "command": [*_python(settings), "-c", STAGE_PROGRAM, plan.workdir],
+        "volumeMounts": [_mount("tree", f"{TOP}/tree")],
+    }
+
+
+def _volumes(identity: Identity, plan: PodPlan) -> list[Manifest]:
+    memory: Json = {"medium": "Memory", "sizeLimit": f"{plan.limits.scratch_mb}Mi"}
+    return [
+        {"name": "programs", "configMap": {"name": identity.run}},
+        _disk("tree", _disk_of(plan)),
+        _disk("report", _disk_of(plan)),
+        _disk("control", 1),
+        _disk("spool", SPOOL_MB),
+        _disk("mounts", plan.mounts_mb),
+        *({"name": f"scratch-{number}", "emptyDir": memory} for number, _ in enumerate(SCRATCH)),
+    ]
+
+
+def _disk_of(plan: PodPlan) -> int:
+    """MiB at which the cluster ends a pod whose keeper does not."""
+    return int(plan.limits.disk_mb * SLACK)
+
+
+def _python(settings: KubernetesSettings) -> list[str]:
+    return [settings.python, "-I", "-S"]
 
 
 def sentinel_pod(identity: Identity, image: str, settings: KubernetesSettings, *, user_namespaces: bool) -> Manifest:
