@@ -5,13 +5,18 @@ Invariant: a group is made complete (all its limits written) or not at all.
 Source: the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/{memory,pids}.rst.
 """
 
+import os
+import signal
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits, Mechanism
-from lego_rl.sandbox.state import remove_cgroup
+
+REMOVE_ATTEMPTS = 200
+REMOVE_PAUSE = 0.005
 
 
 @dataclass
@@ -196,3 +201,28 @@ def _counter(path: Path, key: str) -> int | None:
     except OSError:
         return None
     return next((int(value) for name, value in lines if name == key), None)
+
+
+def remove_cgroup(path: Path) -> None:
+    """Kill every process in a control group and remove it; a group that is gone already is fine.
+
+    Raises:
+        OSError: The kernel still holds it after about a second; it needs a moment after the last process has gone.
+    """
+    with suppress(FileNotFoundError):
+        for attempt in range(REMOVE_ATTEMPTS):
+            if (at_once := path / "cgroup.kill").exists():  # version 2, since Linux 5.14: nothing forks past it
+                at_once.write_text("1")
+            for pid in (path / "cgroup.procs").read_text().split():
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+            try:
+                path.rmdir()
+            except FileNotFoundError:
+                return
+            except OSError:
+                if attempt == REMOVE_ATTEMPTS - 1:
+                    raise
+                time.sleep(REMOVE_PAUSE)
+            else:
+                return

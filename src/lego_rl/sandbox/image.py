@@ -21,8 +21,9 @@ from lego_rl.sandbox.dockerfile import NeedsBuildError, Recipe, read_dockerfile
 from lego_rl.sandbox.git.layers import FileSystem, build_layers
 from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.git.sources import Source
+from lego_rl.sandbox.outside_user import give_to_sandbox, outside_uid
 from lego_rl.sandbox.sandbox import Phase
-from lego_rl.sandbox.state import State, give_to_sandbox, outside_uid
+from lego_rl.sandbox.state import State
 from lego_rl.tasks.history import DEFAULT_HISTORY, History
 
 LAYOUT = "2"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.state import outside_uid
+from lego_rl.sandbox.outside_user import outside_uid
 
 
 @dataclass(frozen=True)

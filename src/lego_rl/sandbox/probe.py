@@ -10,10 +10,11 @@ from pathlib import Path
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.limits import LimitReport
+from lego_rl.sandbox.outside_user import give_to_sandbox
 from lego_rl.sandbox.provider import TaskImage
 from lego_rl.sandbox.sandbox import Phase, Sandbox
 from lego_rl.sandbox.seal import verify_seal
-from lego_rl.sandbox.state import State, give_to_sandbox
+from lego_rl.sandbox.state import State
 from lego_rl.sandbox.verdict import Change
 
 WORKDIR = "/app"

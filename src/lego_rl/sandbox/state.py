@@ -7,47 +7,23 @@ is logged and left, never raised: a trial's result must not depend on it.
 
 import logging
 import os
-import re
-import shutil
-import signal
-import subprocess
-import time
 import uuid
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from lego_rl.cache import cache_folder
 from lego_rl.owner import is_dead, is_of_another_boot, named_in, own_stamp, owned_folder
+from lego_rl.sandbox.cgroups import remove_cgroup
+from lego_rl.sandbox.file_systems import LOCAL_FILE_SYSTEMS, file_system
 from lego_rl.sandbox.lingering import end_users
-
-SANDBOX_UID = 1_900_000_001
-"""What a sandbox is on the host when root starts it: an id in the range that no tool hands out
-(systemd's "Users, Groups, UIDs and GIDs" lists 1879048192 to 2147483647 as unused)."""
+from lego_rl.sandbox.outside_user import give_to_sandbox
+from lego_rl.sandbox.removal import remove_kernels_own, remove_tree
 
 NESTED = "state"
 """In a temporary folder: a state folder of its own, whose sandboxes are the temporary folder's owner's."""
-REMOVE_ATTEMPTS = 200
-REMOVE_PAUSE = 0.005
-LOCAL_FILE_SYSTEMS = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
-"""Those that one machine mounts at a time: an owner of another boot is dead there, for the machine was started anew."""
-
-_OCTAL = re.compile(r"\\([0-7]{3})")
-"""How ``mountinfo`` writes blanks, line ends and backslashes."""
-
 _log = logging.getLogger(__name__)
-
-
-def outside_uid() -> int | None:
-    """The identity that a sandbox gets on the host: `SANDBOX_UID` as root, ``None`` (the user's own) otherwise."""
-    return SANDBOX_UID if os.geteuid() == 0 else None
-
-
-def owner_uid() -> int:
-    """Who owns what sandboxes write: `outside_uid`, or else the user."""
-    uid = outside_uid()
-    return os.geteuid() if uid is None else uid
 
 
 @dataclass(frozen=True)
@@ -232,84 +208,13 @@ class RunFolder:
             if named_in(nested.path.name) == named_in(self.path.name):
                 nested._remove()
         for scratch in (self.work, self.root_work):
-            _remove_kernels_own(scratch / "work")
+            remove_kernels_own(scratch / "work")
         if self.cgroups.is_file():
             for line in self.cgroups.read_text(errors="replace").splitlines():
                 # Never another group, such as the parent whose path a list that was cut short ends in.
                 if Path(line).name == self.cgroup_name:
                     remove_cgroup(Path(line))
         remove_tree(self.path)
-
-
-def _remove_kernels_own(folder: Path) -> None:
-    """Remove what the kernel makes below an overlay's work folder: without any permission, and its mounter's."""
-    with suppress(FileNotFoundError):
-        try:
-            folder.rmdir()
-        except OSError:
-            folder.chmod(0o700)
-
-
-def remove_cgroup(path: Path) -> None:
-    """Kill every process in a control group and remove it; a group that is gone already is fine.
-
-    Raises:
-        OSError: The kernel still holds it after about a second; it needs a moment after the last process has gone.
-    """
-    with suppress(FileNotFoundError):
-        for attempt in range(REMOVE_ATTEMPTS):
-            if (at_once := path / "cgroup.kill").exists():  # version 2, since Linux 5.14: nothing forks past it
-                at_once.write_text("1")
-            for pid in (path / "cgroup.procs").read_text().split():
-                with suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
-            try:
-                path.rmdir()
-            except FileNotFoundError:
-                return
-            except OSError:
-                if attempt == REMOVE_ATTEMPTS - 1:
-                    raise
-                time.sleep(REMOVE_PAUSE)
-            else:
-                return
-
-
-def give_to_sandbox(path: Path) -> None:
-    """Make the sandbox's identity the owner of `path`, without following a link; nothing to do as an ordinary user."""
-    uid = outside_uid()
-    if uid is not None:
-        os.chown(path, uid, uid, follow_symlinks=False)
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a folder that a sandbox wrote, whatever modes and depth it has; links are removed, never followed.
-
-    Raises:
-        OSError: Something in it cannot be removed.
-    """
-    try:
-        shutil.rmtree(path)
-    except (OSError, RecursionError):
-        if not os.path.lexists(path):
-            return
-        # Folders without permissions, or nested beyond what a path can name: the system's tools walk by descriptor.
-        subprocess.run(["chmod", "-R", "u+rwX", "--", path], check=False, capture_output=True)
-        done = subprocess.run(["rm", "-rf", "--", path], check=False, capture_output=True, text=True, errors="replace")
-        if done.returncode != 0 and os.path.lexists(path):  # else another process removed it as well, and was faster
-            raise OSError(done.stderr.strip().partition("\n")[0]) from None
-
-
-def file_system(path: Path) -> str:
-    """The kind of file system that an existing path is on, as proc(5) names it in ``mountinfo``."""
-    place, best, kind = str(path.resolve()), -1, ""
-    for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
-        left, _, right = line.partition(" - ")
-        point = _OCTAL.sub(lambda found: chr(int(found[1], 8)), left.split()[4])
-        # Of two mounts at one place the later covers the earlier.
-        if len(point) >= best and f"{place}/".startswith(f"{point.rstrip('/')}/"):
-            best, kind = len(point), right.split()[0]
-    return kind
 
 
 def _folders_in(folder: Path) -> list[Path]:

@@ -14,10 +14,11 @@ from lego_rl.sandbox.docker.preflight import engine_of
 from lego_rl.sandbox.docker.provider import DockerProvider
 from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.outside_user import owner_uid
 from lego_rl.sandbox.provider import Provider, TaskImage
 from lego_rl.sandbox.sandbox import Phase, Sandbox
 from lego_rl.sandbox.settings import SandboxSettings
-from lego_rl.sandbox.state import State, owner_uid
+from lego_rl.sandbox.state import State
 from lego_rl.sandbox.toolchain import Toolchain, prepare_toolchain
 from lego_rl.tasks.task import Task
 

@@ -13,9 +13,10 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
 from lego_rl.sandbox.grading import grade
 from lego_rl.sandbox.hole import HoleKind
+from lego_rl.sandbox.outside_user import outside_uid
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal_request import SealRequest
-from lego_rl.sandbox.state import State, outside_uid
+from lego_rl.sandbox.state import State
 from lego_rl.tasks.task import Task
 
 

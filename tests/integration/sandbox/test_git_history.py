@@ -14,10 +14,10 @@ from git_tools import commit, git, reachable_from
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox.grading import grade
 from lego_rl.sandbox.image import Image, PreparedTree
+from lego_rl.sandbox.outside_user import give_to_sandbox
 from lego_rl.sandbox.provider import Provider, TaskImage
 from lego_rl.sandbox.sandbox import Phase, Sandbox
 from lego_rl.sandbox.seal import verify_seal
-from lego_rl.sandbox.state import give_to_sandbox
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.task import Task, history_of
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from lego_rl.sandbox.comparison import MAX_DEPTH
 from lego_rl.sandbox.diff import OverlaySnapshot
-from lego_rl.sandbox.state import remove_tree
+from lego_rl.sandbox.removal import remove_tree
 
 DEPTH = 1200
 NAME = "folder"

@@ -11,7 +11,8 @@ import pytest
 
 from lego_rl.owner import own_stamp
 from lego_rl.sandbox import state as module
-from lego_rl.sandbox.state import NESTED, RunFolder, State, file_system
+from lego_rl.sandbox.file_systems import file_system
+from lego_rl.sandbox.state import NESTED, RunFolder, State
 
 ELSEWHERE = "0123456789ab"
 

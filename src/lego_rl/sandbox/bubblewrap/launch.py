@@ -21,8 +21,8 @@ from lego_rl.sandbox.channel import Channel
 from lego_rl.sandbox.controlled import FIRST_PROGRAM
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.output import readable_copy
+from lego_rl.sandbox.outside_user import outside_uid
 from lego_rl.sandbox.seccomp import filter_descriptor
-from lego_rl.sandbox.state import outside_uid
 from lego_rl.sandbox.toolchain import Toolchain
 
 START_SECONDS = 30.0

@@ -27,9 +27,10 @@ from lego_rl.sandbox.dockerfile import NeedsBuildError, Recipe
 from lego_rl.sandbox.image import fingerprint, image_of, recipe_of
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, Limits
 from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.outside_user import owner_uid
 from lego_rl.sandbox.provider import check_phase
 from lego_rl.sandbox.sandbox import Phase
-from lego_rl.sandbox.state import State, owner_uid
+from lego_rl.sandbox.state import State
 from lego_rl.sandbox.toolchain import prepare_toolchain
 from lego_rl.tasks.history import History
 from lego_rl.tasks.network import NO_NETWORK, Network

@@ -13,8 +13,9 @@ from lego_rl.sandbox.docker.root import host_root
 from lego_rl.sandbox.docker.sweep import sweep
 from lego_rl.sandbox.image import Image
 from lego_rl.sandbox.limits import LimitReport
+from lego_rl.sandbox.outside_user import owner_uid
 from lego_rl.sandbox.probe import WORKDIR, probe
-from lego_rl.sandbox.state import State, owner_uid
+from lego_rl.sandbox.state import State
 from lego_rl.sandbox.toolchain import prepare_toolchain
 from lego_rl.tasks.history import DEFAULT_HISTORY, History
 from lego_rl.tasks.network import Network

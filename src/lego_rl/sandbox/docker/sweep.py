@@ -11,7 +11,8 @@ import os
 from lego_rl.sandbox.docker.engine import Engine
 from lego_rl.sandbox.docker.labels import Mark
 from lego_rl.sandbox.docker.root import host_root
-from lego_rl.sandbox.state import RunFolder, State, owner_uid
+from lego_rl.sandbox.outside_user import owner_uid
+from lego_rl.sandbox.state import RunFolder, State
 
 PLACE = "/run/scratch"
 
