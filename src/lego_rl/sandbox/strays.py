@@ -68,12 +68,13 @@ class Strays:
 
     def _is_collected(self, change: Change) -> bool:
         name = change.path.rpartition("/")[2]
-        if change.kind == "deleted" or os.path.lexists(self.tree.pristine / change.path):
+        if change.kind == "deleted":
             return False
         if not any(folder == "." or change.path.startswith(f"{folder}/") for folder in self.folders):
             return False
         is_doctest = fnmatchcase(name, "test*.txt") and b">>>" in change.content
-        return is_doctest or (name.endswith(".py") and any(fnmatchcase(name, each) for each in self.patterns))
+        is_test = is_doctest or (name.endswith(".py") and any(fnmatchcase(name, each) for each in self.patterns))
+        return is_test and not os.path.lexists(self.tree.pristine / change.path)
 
     def _is_asked_for(self, path: str) -> bool:
         if PurePosixPath(path).stem in self.taken:
