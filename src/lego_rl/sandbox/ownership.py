@@ -192,7 +192,7 @@ class Ownership:
         if change.kind != "deleted":
             if folder.is_there and self._replaces_own_folder(change.path):
                 yield IN_THE_WAY
-            if self._reported.are_of(change.path, is_there=(self.pristine / change.path).is_file()):
+            if self._reported.are_of(change.path, is_there=not is_new and (self.pristine / change.path).is_file()):
                 yield NAMED_ALIKE
         yield from self._about_tests(change, folder, is_new=is_new)
         if change.kind != "deleted" and (shadows := self._shadowing.reason(change, is_new=is_new)) is not None:
