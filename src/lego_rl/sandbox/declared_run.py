@@ -14,7 +14,6 @@ from lego_rl.sandbox.run_reader import Counts, RunReader, anything
 from lego_rl.sandbox.run_words import conftests
 from lego_rl.sandbox.runner_files import named_by_runners, runners_of_its_own
 from lego_rl.sandbox.runners import Runners
-from lego_rl.sandbox.shell_words import statements
 from lego_rl.sandbox.task_tree import TaskTree
 
 
@@ -71,7 +70,7 @@ class DeclaredRun:
         texts = (*beside, *(tree.read(file) for file in sorted({*tests, *found})))
         reader = RunReader(tree, workdir, texts, counts)
         reader.environment(env)
-        reader.shell(list(statements(text)), ["."])
+        reader.read(text, ["."])
         for file in found:
             reader.wait_for(file)
         reader.run()

@@ -12,6 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from lego_rl.sandbox.task_tree import TaskTree
+from lego_rl.sandbox.words import path_words
+
 ENVIRONMENT = frozenset({".env", ".envrc", ".flaskenv", ".python-version", ".tool-versions", ".pdbrc"})
 """Files from which tools take environment variables, or the interpreter to run."""
 
@@ -23,6 +26,19 @@ FOLDERS_OF_PROGRAMS = frozenset({"", ".", "bin", "sbin", ".bin", "Scripts"})
 """Last parts of the paths of folders that are put on ``PATH``; the work tree itself is the empty one."""
 
 SPEAKS_OF_PATH = re.compile(r"(?<![A-Za-z_])PATH(?![A-Za-z_])")
+
+
+def folders_of_path(text: str, folder: str, tree: TaskTree) -> set[str]:
+    """Folders that a text may put on ``PATH``: all that it names, where it speaks of it.
+
+    Args:
+        text: A script, a Makefile or a program.
+        folder: Where it lies.
+        tree: The task's files.
+    """
+    words = path_words(text) if SPEAKS_OF_PATH.search(text) else ()
+    named = {str(PurePosixPath(place, word)) for word in words for place in (".", folder)}
+    return set(filter(tree.is_folder, named))
 
 
 @dataclass(frozen=True)

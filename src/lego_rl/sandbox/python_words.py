@@ -1,10 +1,13 @@
 """What a Python file of a task's test run starts, loads and imports, by its text alone; none of it is executed."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lego_rl.sandbox.shell_words import statements
+
+MAX_NAMES = 3
+"""How often a name is looked up that another name stands for."""
 
 _STARTS = frozenset({
     "run", "call", "check_call", "check_output", "Popen", "system", "popen", "run_path", "run_module", "main", "open",
@@ -12,6 +15,8 @@ _STARTS = frozenset({
     "create_subprocess_exec", "create_subprocess_shell", "getoutput", "getstatusoutput",
 })  # fmt: skip
 """Functions that start a program, or run or import a file."""
+_READS = frozenset({"open", "read_text", "read_bytes"})
+"""Functions and methods that read a file."""
 _PLUGINS = "pytest_plugins"
 
 
@@ -22,12 +27,14 @@ class PythonWords:
     Attributes:
         commands: Words of what it starts or opens to run it.
         plugins: Modules that it names as ``pytest_plugins``.
+        reads: Paths of files that it reads, or the ends of them.
         imports: Dotted names that it imports, each a module or something in one; relative ones with their dots.
     """
 
     commands: tuple[tuple[str, ...], ...] = ()
     plugins: frozenset[str] = frozenset()
     imports: frozenset[str] = frozenset()
+    reads: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, text: bytes) -> "PythonWords":
@@ -40,6 +47,7 @@ class PythonWords:
             tuple(words for node in nodes for words in _commands(node)),
             frozenset(name for node in nodes for name in _plugins(node)),
             frozenset(name for node in nodes for name in _imports(node)),
+            frozenset(_reads(nodes)),
         )
 
 
@@ -56,6 +64,34 @@ def _commands(node: ast.AST) -> Iterator[tuple[str, ...]]:
         else:
             for text in _texts([argument]):
                 yield from statements(text)
+
+
+def _reads(nodes: list[ast.AST]) -> Iterator[str]:
+    """What stands in the first argument of `open`, or before ``.read_text()``, there or where the name is given."""
+    named = {
+        target.id: node.value
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in nodes:
+        if isinstance(node, ast.Call) and _last_name(node.func) in _READS:
+            receiver = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+            for place in (*receiver, *node.args[:1]):
+                whole = "/".join(text.strip("/") for text in _in_order(place, named))
+                if whole:
+                    yield whole
+
+
+def _in_order(place: ast.AST, named: Mapping[str, ast.expr], depth: int = MAX_NAMES) -> Iterator[str]:
+    """The texts of an expression as they stand, those of the names in it too."""
+    if isinstance(place, ast.Constant) and type(place.value) is str:
+        yield place.value
+    elif isinstance(place, ast.Name) and depth and place.id in named:
+        yield from _in_order(named[place.id], named, depth - 1)
+    for inner in ast.iter_child_nodes(place):
+        yield from _in_order(inner, named, depth)
 
 
 def _is_interpreter(node: ast.expr) -> bool:

@@ -12,7 +12,8 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from lego_rl.sandbox.configuration import MERGED
-from lego_rl.sandbox.launched import PROGRAMS, SPEAKS_OF_PATH
+from lego_rl.sandbox.launched import PROGRAMS, folders_of_path
+from lego_rl.sandbox.launchers import LAUNCHERS
 from lego_rl.sandbox.makefile import MAKEFILES, run_for
 from lego_rl.sandbox.manifests import MANIFESTS, scripts
 from lego_rl.sandbox.module_path import below
@@ -31,35 +32,19 @@ from lego_rl.sandbox.run_words import (
     pytest_options_in,
 )
 from lego_rl.sandbox.runners import BUILDS, Runner, runners_in
-from lego_rl.sandbox.shell_words import assignment, statements, without_variable
+from lego_rl.sandbox.shell_texts import ShellTexts
+from lego_rl.sandbox.shell_words import assignment, without_variable
 from lego_rl.sandbox.task_tree import TaskTree
 from lego_rl.sandbox.tested_code import TestedCode
-from lego_rl.sandbox.words import path_words
-
-RUNNERS: Mapping[str, frozenset[str]] = {
-    "make": MAKEFILES,
-    "nox": frozenset({"noxfile.py"}),
-    "tox": frozenset({"tox.ini", "tox.toml", "toxfile.py"}),
-    "invoke": frozenset({"tasks.py"}),
-    "inv": frozenset({"tasks.py"}),
-    "just": frozenset({"justfile", "Justfile", ".justfile"}),
-    "hatch": frozenset({"hatch.toml"}),
-    "pixi": frozenset({"pixi.toml"}),
-    "poe": frozenset({"poe_tasks.toml", "poe_tasks.yaml", "poe_tasks.json"}),
-    "pdm": frozenset({"pdm.toml"}),
-    "doit": frozenset({"dodo.py"}),
-    "task": frozenset({"Taskfile.yml", "Taskfile.yaml"}),
-    "npm": frozenset({"package.json"}),
-    "yarn": frozenset({"package.json"}),
-    "pnpm": frozenset({"package.json"}),
-}
-"""Program → the files of the folder it is run in that tell it what to do."""
 
 MAX_FOLDERS = 64
 """Folders that are tried for a relative path."""
 
 _SHELL = ("", ".sh", ".bash", ".mk")
 _OPTIONS = (".ini", ".cfg", ".toml")
+_LEADS_TO_TESTS = re.compile(
+    r"\Aconftest\.py$|\A.*/conftest\.py$|\b(?:py\.?test|unittest|nose2?|tox|nox)\b", re.MULTILINE
+)
 _ENTERS = frozenset({"cd", "pushd", "-C", "--directory", "--chdir", "--cwd", "--project"})
 _WILD = "*?["
 type Counts = Callable[[str], bool]
@@ -97,35 +82,31 @@ class RunReader:
     _plugins: set[str] = field(default_factory=set)
     _waiting: list[str] = field(default_factory=list)
     _read: set[str] = field(default_factory=set)
+    _texts: ShellTexts = field(default_factory=ShellTexts)
     _known: dict[frozenset[str], TestedCode] = field(default_factory=dict)
 
     def run(self) -> None:
         """Read whatever waits, and what that leads to."""
         while self._waiting and len(self._read) < MAX_FILES:
             path = self._waiting.pop()
-            self._look_for_path(path)
+            folder = str(PurePosixPath(path).parent)
+            self.may_be_path |= folders_of_path(self.tree.read(path).decode(errors="replace"), folder, self.tree)
             if path.endswith(".py"):
                 self._python(path)
             elif path.endswith(_OPTIONS):
-                self._options(options_in(self.tree, path), str(PurePosixPath(path).parent))
+                self._options(options_in(self.tree, path), folder)
             else:
                 text = self.tree.read(path).decode(errors="replace")
                 if PurePosixPath(path).name in MAKEFILES:
                     text = run_for(text, self._words)
                 elif path.endswith(".json"):
                     text = scripts(text)
-                self.shell(list(statements(text)), [".", str(PurePosixPath(path).parent)])
+                self.read(text, [".", folder])
             if not self._waiting:
                 self._load_plugins()
+                for said, bases in self._texts.again():
+                    self.shell(said, bases)
         self.programs |= {plain(f"{place}/{word}") for place in self.path for word in self._words}
-
-    def _look_for_path(self, path: str) -> None:
-        """Where a file speaks of ``PATH``, any folder that it names may be put there."""
-        text = self.tree.read(path).decode(errors="replace")
-        if SPEAKS_OF_PATH.search(text):
-            folder = PurePosixPath(path).parent
-            named = {plain(str(place / word)) for word in path_words(text) for place in (PurePosixPath(), folder)}
-            self.may_be_path.update(filter(self.tree.is_folder, named))
 
     def wait_for(self, path: str) -> None:
         """Have a file read, once; it need not be a file of the run itself."""
@@ -135,12 +116,17 @@ class RunReader:
 
     def environment(self, env: Mapping[str, str]) -> None:
         """Read variables that decide where modules, programs and plugins come from."""
+        self._texts.know(env)
         self.folders |= {plain(folder) for folder in below(env.get("PYTHONPATH", ""), self.workdir)}
         self.path |= set(below(env.get("PATH", ""), self.workdir))
         self._plugins |= set(names(env.get("PYTEST_PLUGINS", "")))
         for name in ("PYTEST_ADDOPTS", "BASH_ENV", "ENV"):
-            self.shell(list(statements(env.get(name, ""))), ["."])
+            self.read(env.get(name, ""), ["."])
         self._load_plugins()
+
+    def read(self, text: str, bases: list[str]) -> None:
+        """Read a text that is run by a shell in one of some folders."""
+        self.shell(self._texts.read(text, bases), bases)
 
     def shell(self, said: list[Statement], bases: list[str]) -> None:
         """Read simple commands that are run in one of some folders."""
@@ -208,7 +194,7 @@ class RunReader:
             self._plugins.update(plugins(tuple(value.split())))
 
     def _run_by_program(self, word: str, places: list[str]) -> None:
-        for file in RUNNERS.get(PurePosixPath(word).name, ()):
+        for file in LAUNCHERS.get(PurePosixPath(word).name, ()):
             for place in places:
                 self._own(plain(f"{place}/{file}"))
 
@@ -221,7 +207,7 @@ class RunReader:
             if how is How.PART and not word.startswith("/"):
                 self.path.add(str(PurePosixPath(path).parent))
             if any(mark in path for mark in _WILD):
-                if suffix in (*_SHELL[1:], ".py"):
+                if suffix in (*_SHELL[1:], ".py") or how is How.PART:
                     self._own_matching(path)
             elif self.tree.is_folder(path):
                 self.named.add(path)
@@ -229,6 +215,13 @@ class RunReader:
                 if how is not How.NAMED and self.counts(word):
                     self._own(path)
             elif how is not How.NAMED or suffix in (*_SHELL, *_OPTIONS, ".py"):
+                self._own(path)
+
+    def _read_by(self, file: str, folder: str) -> None:
+        """A file that a program reads, which is the product's where it lies in what is tested."""
+        for place in (file, f"{folder}/{file}"):
+            path = plain(place)
+            if self.tree.place(path) is not None and not self._is_tested(path):
                 self._own(path)
 
     def _own_matching(self, pattern: str) -> None:
@@ -289,10 +282,13 @@ class RunReader:
 
     def _python(self, path: str) -> None:
         parents = [str(folder) for folder in PurePosixPath(path).parents]
-        said = PythonWords.of(self.tree.read(path))
+        text = self.tree.read(path)
+        said = PythonWords.of(text)
         self._plugins |= said.plugins
         for words in said.commands:
             self._statement(words, [".", parents[0]])
+        for file in said.reads if _LEADS_TO_TESTS.search(f"{path}\n{text.decode(errors='replace')}") else ():
+            self._read_by(file, parents[0])
         for name in said.imports:
             above = len(name) - len(name.lstrip("."))
             if above <= len(parents) and name.lstrip("."):

@@ -2,7 +2,7 @@
 
 A runner counts for a task where its command, or a script that the command leads to, names the program. Then its files
 are the task's own, there or not yet. What runs nothing by itself (``make``, ``npm``) is no runner; what its file says
-is read instead (`run_by`).
+is read instead (`launchers`).
 
 Patterns are of the last parts of a path, or of all of it where they begin with ``/``; a ``*`` also stands for folders.
 Source: the manual of each runner, as to where it looks for its configuration and its tests.

@@ -21,6 +21,13 @@ _RECIPE = "@-+ \t"
 """What may stand before a command in a Makefile; before one in a script only white space does."""
 
 
+def without_commands(text: str) -> str:
+    """A text with a folder in place of each command whose output is a part of it."""
+    while (shorter := _SUBSTITUTION.sub(_EXPANDED, text)) != text:
+        text = shorter
+    return text
+
+
 def statements(text: str, nested: int = MAX_NESTED) -> Iterator[tuple[str, ...]]:
     """Simple commands, word by word, those within substitutions and quoted words too.
 
