@@ -101,15 +101,22 @@ def test_every_call_ends(
         assert BOUND * 0.9 < time.monotonic() - started < BOUND + 5
 
 
-def answering(body: bytes, length: int | None = None) -> Callable[[socket.socket], None]:
-    """Answers with a body, of which it says that it has another length."""
+def answering(body: bytes) -> Callable[[socket.socket], None]:
+    """Answers with a body."""
 
     def answer(client: socket.socket) -> None:
         client.recv(1 << 16)
-        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (length or len(body)) + body)
-        client.close()
+        ended(client, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
 
     return answer
+
+
+def ended(client: socket.socket, said: bytes) -> None:
+    """Say something and hang up, when all that the other side has to say is heard."""
+    client.sendall(said)
+    client.shutdown(socket.SHUT_WR)
+    while client.recv(1 << 16):
+        pass
 
 
 ODD = (
@@ -159,8 +166,7 @@ def test_a_build_that_says_odd_things_failed(answer: bytes, tmp_path: Path) -> N
 def test_an_archive_that_breaks_off_is_the_daemons_error(tmp_path: Path) -> None:
     def resets(client: socket.socket) -> None:
         client.recv(1 << 16)
-        client.sendall(HEAD + b"fffff\r\nthe beginning")
-        client.close()
+        ended(client, HEAD + b"fffff\r\nthe beginning")
 
     with (
         daemon(tmp_path, resets) as engine,
