@@ -54,14 +54,17 @@ class UnreadableError(ValueError):
     """A configuration that no reader, or not every reader, understands."""
 
 
-def merge_all(changes: Sequence[Change], pristine: Path) -> dict[str, tuple[Change | None, str | None]]:
+def merge_all(
+    changes: Sequence[Change], pristine: Path, read_as: Mapping[str, str]
+) -> dict[str, tuple[Change | None, str | None]]:
     """`merge` for every changed configuration file of a patch, by path.
 
     There is room for so much: first for files that the task has, then for the smallest new ones.
 
     Args:
-        changes: Of files whose names are in `MERGED` or `MANIFESTS`.
+        changes: Of files that are read by a name in `MERGED` or `MANIFESTS`.
         pristine: The pristine work tree.
+        read_as: Path of each → the path by which it is read: its own, or that of a link that leads to it.
 
     Raises:
         OSError: A file of the task cannot be read.
@@ -74,7 +77,9 @@ def merge_all(changes: Sequence[Change], pristine: Path) -> dict[str, tuple[Chan
             merged[change.path] = None, TOO_MUCH
             continue
         left -= len(change.content)
-        merged[change.path] = merge(change, places[change.path].read_bytes() if change.path in own else None)
+        content = places[change.path].read_bytes() if change.path in own else None
+        part, reason = merge(replace(change, path=read_as[change.path]), content)
+        merged[change.path] = part and replace(part, path=change.path), reason
     return merged
 
 

@@ -15,7 +15,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from lego_rl.errors import SandboxError, TaskError
@@ -101,8 +101,9 @@ async def grade(
         own = await asyncio.to_thread(Ownership.of, task, image.pristine, env)
         known = own.knowing(await installed_in(box, await asyncio.to_thread(own.asked, patch)))
         split = await asyncio.to_thread(known.split, patch)
+        hidden = [replace(record, path=known.links.behind(record.path)) for record in run.files]
         ended, done, log = await _apply_and_test(
-            box, run, image.workdir, [*_deletions_first(split.applied), *run.files], timeout_sec
+            box, run, image.workdir, [*_deletions_first(split.applied), *hidden], timeout_sec
         )
         await box.kill()
         judged = await _judge(task.tests, box)

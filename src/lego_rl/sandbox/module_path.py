@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from lego_rl.sandbox.packaging_folders import is_folder, packaging_folders
-from lego_rl.sandbox.shipped_helpers import is_test, support_folders
+from lego_rl.sandbox.shipped_helpers import is_test, is_tests_folder, support_folders
 from lego_rl.sandbox.words import path_words
 from lego_rl.tasks.task import Task, TestSpec
 
@@ -114,8 +114,12 @@ class ModulePath:
     def certain(self) -> frozenset[str]:
         """Folders that are on the path by name, and those for test files."""
         inserted = (self.first_outside(file) for file in self.test_files if file.endswith(".py"))
-        named = {*self.folders, *inserted, *packaging_folders(self.pristine)}
+        named = {*self._declared, *inserted}
         return frozenset(named.union(*(_behind_links(self.pristine, folder) for folder in named)))
+
+    @cached_property
+    def _declared(self) -> frozenset[str]:
+        return self.folders | packaging_folders(self.pristine)
 
     def _look(self, folder: str) -> bool:
         if folder in self.certain:
@@ -125,6 +129,16 @@ class ModulePath:
         if any(f"/{folder}".endswith(f"/{word}") for word in self._named.get(folder.rpartition("/")[2], ())):
             return True
         return any(map(is_test, self._modules_of(folder)))
+
+    def is_product(self, path: str) -> bool:
+        """Whether a path is, or lies in, a package or module that can be imported and is not called after tests."""
+        places = [each for each in (path, *map(str, PurePosixPath(path).parents)) if each != "."]
+        packages = [each for each in places if self.is_package(each)]
+        if any(map(is_tests_folder, PurePosixPath(path).with_suffix("").parts)):
+            return False
+        if packages:
+            return self.has(self.first_outside(f"{packages[-1]}/__init__.py"))
+        return path.endswith(".py") and str(PurePosixPath(path).parent) in self._declared
 
     @cached_property
     def _put_by_tests(self) -> frozenset[str]:

@@ -14,14 +14,16 @@ from pathlib import Path, PurePosixPath
 from lego_rl.sandbox.comparison import is_folder
 from lego_rl.sandbox.configuration import DECIDES, MERGED, merge_all
 from lego_rl.sandbox.declared_run import DeclaredRun
+from lego_rl.sandbox.folders_of_tests import OWN_TEST, FoldersOfTests
 from lego_rl.sandbox.launched import ENVIRONMENT
+from lego_rl.sandbox.linked import Linked, is_below_any
+from lego_rl.sandbox.links import Links
 from lego_rl.sandbox.module_path import ModulePath
-from lego_rl.sandbox.packages_of_tests import deciding
 from lego_rl.sandbox.replacements import rolled_back_together
 from lego_rl.sandbox.reported_names import ReportedNames
 from lego_rl.sandbox.script_run import declared_by_script
 from lego_rl.sandbox.shadowing import SHADOWS, Shadowing
-from lego_rl.sandbox.shipped_helpers import is_test, shipped, support_folders
+from lego_rl.sandbox.shipped_helpers import is_test
 from lego_rl.sandbox.strays import STRAY, Strays, strays_of
 from lego_rl.sandbox.task_tree import TaskTree
 from lego_rl.sandbox.verdict import Change, Patch
@@ -38,12 +40,8 @@ CONFIGURATION = frozenset({
 TEST_FILE = "it is a test file of the task's"
 IN_THE_WAY = "it takes the place of a folder with files of the task's"
 NAMED_ALIKE = "a report would name its tests like the task's own"
-TEST_PACKAGE = "it makes a package of a folder of tests, changes it or unmakes it"
-SUPPORT = "the task's tests use it"
-OWN_TEST = "only the task's own tests run"
 PROGRAM = "it would be run in place of a program that runs the tests"
 VARIABLES = "it sets the environment in which tests run"
-ROOT = "it would make a folder of tests the root of the test run"
 
 
 @dataclass(frozen=True)
@@ -148,7 +146,8 @@ class Ownership:
             alone.update(dict.fromkeys(self.strays.of(applied), STRAY))
         reasons = rolled_back_together(patch.changes, alone, self.pristine)
         kept = [change for change in patch.changes if reasons[change.path] is None]
-        merged = merge_all([change for change in kept if self._is_merged(change)], self.pristine)
+        read_as = {change.path: name for change in kept if (name := self._read_as(change.path)) is not None}
+        merged = merge_all([change for change in kept if change.path in read_as], self.pristine, read_as)
         applied, rolled_back = [], {path: reason for path, reason in reasons.items() if reason is not None}
         for change in kept:
             part, reason = merged.get(change.path, (change, None))
@@ -160,7 +159,16 @@ class Ownership:
 
     def owns(self, change: Change) -> str | None:
         """Why `change` would alter what is the task's own, ``None`` where it does not; parts of files are not told."""
-        return None if self._is_editable(change.path) else next(self._reasons(change), None)
+        if self._is_editable(change.path):
+            return None
+        is_new = self._is_new(change.path)
+        found = next(self._reasons(change, is_new=is_new), None)
+        if found is None and change.path in self._ways:
+            return IN_THE_WAY
+        for alias in () if found is not None else self._linked.aliases(change.path):
+            by_link = replace(change, path=alias)
+            found = found or next(self._reasons(by_link, is_new=is_new and self.links.leads_to(alias) is None), None)
+        return found
 
     def asked(self, patch: Patch) -> frozenset[str]:
         """Modules that the tests or their runner import, and that only the patch has in the work tree.
@@ -175,15 +183,25 @@ class Ownership:
         return not (folder.is_blocked or (folder.is_there and os.path.lexists(self.pristine / path)))
 
     def _is_editable(self, path: str) -> bool:
-        return any(is_at_or_below(path, place) for place in self.editable)
+        return is_below_any(path, self.editable)
 
-    def _is_merged(self, change: Change) -> bool:
-        return change.path.rpartition("/")[2] in MERGED | self.run.manifests and not self._is_editable(change.path)
+    def _read_as(self, path: str) -> str | None:
+        """The path, or one that leads there, of a configuration file that is merged; ``None`` where it is none."""
+        names = MERGED | self.run.manifests
+        found = (each for each in (path, *self._linked.aliases(path)) if each.rpartition("/")[2] in names)
+        return None if self._is_editable(path) else next(found, None)
 
-    def _reasons(self, change: Change) -> Iterator[str]:
+    def _is_named(self, path: str) -> bool:
+        name = path.rpartition("/")[2]
+        return name in MERGED | ENVIRONMENT or self._reason_for(path, name) is not None
+
+    @cached_property
+    def _ways(self) -> frozenset[str]:
+        return self._linked.ways({*self.test_files, *self.hidden, *self.run.files})
+
+    def _reasons(self, change: Change, *, is_new: bool) -> Iterator[str]:
         above, _, name = change.path.rpartition("/")
         folder = self._folder(above)
-        is_new = self._is_new(change.path)
         reason = folder.reason or self._reason_for(change.path, name)
         if reason is not None:
             yield reason
@@ -194,7 +212,8 @@ class Ownership:
                 yield IN_THE_WAY
             if self._reported.are_of(change.path, is_there=not is_new and (self.pristine / change.path).is_file()):
                 yield NAMED_ALIKE
-        yield from self._about_tests(change, folder, is_new=is_new)
+        in_support = folder.in_support or change.path in self._tests.support
+        yield from self._tests.reasons(change, in_support=in_support, is_new=is_new)
         if change.kind != "deleted" and (shadows := self._shadowing.reason(change, is_new=is_new)) is not None:
             yield shadows
 
@@ -211,10 +230,19 @@ class Ownership:
             found = self._folders[path] = _Folder(
                 is_there,
                 parent.is_blocked or (parent.is_there and not is_there and os.path.lexists(self.pristine / path)),
-                parent.in_support or path in self._support,
+                parent.in_support or path in self._tests.support,
                 reason,
             )
         return found
+
+    @cached_property
+    def links(self) -> Links:
+        """The task's own links in its work tree."""
+        return Links(self.pristine, self.module_path.workdir)
+
+    @cached_property
+    def _linked(self) -> Linked:
+        return Linked(self.links, self.module_path, self._tests.support, self._is_named)
 
     @cached_property
     def _folders(self) -> dict[str, _Folder]:
@@ -224,7 +252,7 @@ class Ownership:
         """Why a path, and whatever stands below it, is the task's own by its name alone."""
         if name in CONFIGURATION or self.run.runs(path):
             return DECIDES
-        if self.run.launched.reads_variables(path, self._above_tests | self._support):
+        if self.run.launched.reads_variables(path, self._tests.above | self._tests.support):
             return VARIABLES
         if path in self.test_files or path in self.hidden:
             return TEST_FILE
@@ -235,41 +263,9 @@ class Ownership:
         runs = (is_link or change.executable) and self.run.launched.finds(change.path, is_link=is_link, is_new=is_new)
         return runs or change.path in self.run.programs
 
-    def _about_tests(self, change: Change, folder: _Folder, *, is_new: bool) -> Iterator[str]:
-        """Reasons that have to do with the folders of the tests."""
-        above, _, name = change.path.rpartition("/")
-        above_tests = (above or ".") in self._above_tests
-        in_support = folder.in_support or change.path in self._support
-        in_support = in_support and change.path not in self._shipped
-        if name == "__init__.py" and above_tests:
-            decides = (above or ".") in self._packages and (is_new or change.kind == "deleted")
-            if decides or in_support:
-                yield TEST_PACKAGE
-        elif in_support and not is_new:
-            yield SUPPORT
-        elif in_support and name.endswith(".py") and is_test(name):
-            yield OWN_TEST
-        if name in {"pyproject.toml", "setup.py"} and above and above_tests and (is_new or change.kind != "file"):
-            yield ROOT
-
     @cached_property
-    def _support(self) -> frozenset[str]:
-        return support_folders(self.test_files)
-
-    @cached_property
-    def _shipped(self) -> frozenset[str]:
-        """Files in those folders that are product code all the same."""
-        return frozenset(file for folder in self._support for file in shipped(self.pristine, folder))
-
-    @cached_property
-    def _above_tests(self) -> frozenset[str]:
-        """Every folder that a test file lies below; ``.`` is the work tree."""
-        return frozenset(str(folder) for file in self.test_files for folder in PurePosixPath(file).parents)
-
-    @cached_property
-    def _packages(self) -> frozenset[str]:
-        """Folders that are a part of the tests' names where they are packages."""
-        return deciding(self.test_files, self.module_path.is_package, lambda file: (self.pristine / file).is_file())
+    def _tests(self) -> FoldersOfTests:
+        return FoldersOfTests(self.module_path, self.test_files)
 
     @cached_property
     def _reported(self) -> ReportedNames:
@@ -287,14 +283,9 @@ class Ownership:
         """Folders that stay folders: those above tests, and those on the module path, which a link could move."""
         above = {str(place) for folder in self.module_path.certain for place in PurePosixPath(folder, "x").parents}
         above.update(str(folder) for file in self.hidden for folder in PurePosixPath(file).parents)
-        return self._above_tests | above - {"."}
+        return self._tests.above | above - {"."}
 
     @cached_property
     def _shadowing(self) -> Shadowing:
         own = self.test_files | self.hidden | self.run.files
-        return Shadowing(self.pristine, self.module_path, own, self._support, self._shipped, self.installed)
-
-
-def is_at_or_below(path: str, folder: str) -> bool:
-    """Whether `path` is `folder` or lies in it; ``.`` is the work tree."""
-    return folder in (".", path) or path.startswith(f"{folder}/")
+        return Shadowing(self.pristine, self.module_path, own, self._tests.support, self._tests.shipped, self.installed)

@@ -7,12 +7,20 @@ a folder of tests imports it, at first or at second hand; so ``pkg/testing/compa
 
 import ast
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-TEST_FOLDERS = ("tests", "test", "testing")
-"""Names of folders that hold tests and what tests use, the surest first: ``numpy/testing`` is a library."""
+_SURE, _LESS_SURE = frozenset({"tests", "test"}), frozenset({"testing"})
+"""Names of folders that hold tests and what tests use; ``numpy/testing`` is a library."""
+_TEST_WORDS = _SURE | _LESS_SURE | {"unittest", "unittests", "testsuite"}
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def is_tests_folder(name: str) -> bool:
+    """Whether a folder holds tests and what they use by its name: ``tests``, ``Tests``, ``unit_tests``, ``TestKit``."""
+    return any(word.lower() in _TEST_WORDS for word in _WORD.findall(name))
 
 
 def is_test(name: str) -> bool:
@@ -22,13 +30,16 @@ def is_test(name: str) -> bool:
 
 def support_folders(test_files: Iterable[str]) -> frozenset[str]:
     """The topmost folders with tests and what they use, by their names, on the ways to some test files."""
-    found = set()
-    for file in test_files:
-        parts = PurePosixPath(file).parts[:-1]
-        name = next((name for name in TEST_FOLDERS if name in parts), None)
-        if name is not None:
-            found.add("/".join(parts[: parts.index(name) + 1]))
-    return frozenset(found)
+    return frozenset(filter(None, map(_support_folder, test_files)))
+
+
+def _support_folder(file: str) -> str:
+    parts = PurePosixPath(file).parts[:-1]
+    names = [part.lower() for part in parts]
+    sure = [at for at, name in enumerate(names) if name in _SURE]
+    less = [at for at, name in enumerate(names) if name in _LESS_SURE]
+    found = [*sure[:1], *less[:1], *(at for at, part in enumerate(parts) if is_tests_folder(part))]
+    return "/".join(parts[: found[0] + 1]) if found else ""
 
 
 def shipped(pristine: Path, folder: str) -> frozenset[str]:
@@ -36,7 +47,7 @@ def shipped(pristine: Path, folder: str) -> frozenset[str]:
 
     Args:
         pristine: The pristine work tree.
-        folder: One that is called like `TEST_FOLDERS`; outside of a package nothing in it is product code.
+        folder: One that is called like a folder of tests; outside of a package nothing in it is product code.
     """
     top = _top_package(pristine, folder)
     return frozenset() if top is None else frozenset(_Search(pristine, folder, top.parent).run(top))
@@ -70,7 +81,7 @@ class _Search:
     def _importers(self, top: PurePosixPath) -> Iterator[str]:
         """Modules of the package that are no tests."""
         for place, folders, names in os.walk(self.pristine / top):
-            folders[:] = [name for name in folders if name not in TEST_FOLDERS]
+            folders[:] = [name for name in folders if not is_tests_folder(name)]
             inside = PurePosixPath(place).relative_to(self.pristine)
             yield from (str(inside / name) for name in names if name.endswith(".py") and not is_test(name))
 

@@ -68,13 +68,11 @@ class Strays:
 
     def _is_collected(self, change: Change) -> bool:
         name = change.path.rpartition("/")[2]
-        if change.kind == "deleted":
-            return False
-        if not any(folder == "." or change.path.startswith(f"{folder}/") for folder in self.folders):
-            return False
         is_doctest = fnmatchcase(name, "test*.txt") and b">>>" in change.content
         is_test = is_doctest or (name.endswith(".py") and any(fnmatchcase(name, each) for each in self.patterns))
-        return is_test and not os.path.lexists(self.tree.pristine / change.path)
+        if change.kind == "deleted" or not is_test or os.path.lexists(self.tree.pristine / change.path):
+            return False
+        return any(folder == "." or change.path.startswith(f"{folder}/") for folder in self.folders)
 
     def _is_asked_for(self, path: str) -> bool:
         if PurePosixPath(path).stem in self.taken:

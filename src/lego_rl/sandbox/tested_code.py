@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from lego_rl.sandbox.shipped_helpers import TEST_FOLDERS, is_test
+from lego_rl.sandbox.shipped_helpers import is_test, is_tests_folder
 from lego_rl.sandbox.task_tree import TaskTree
 
 MAX_FILES = 5_000
@@ -38,7 +38,7 @@ class TestedCode:
     def has(self, path: str) -> bool:
         """Whether a Python file is a module of what is tested; a test and what lies in a folder of tests never is."""
         place = PurePosixPath(path)
-        if is_test(place.name) or not frozenset(place.parts[:-1]).isdisjoint(TEST_FOLDERS):
+        if is_test(place.name) or any(map(is_tests_folder, place.parts[:-1])):
             return False
         return any(_top(place, folder) in self._tops for folder in self.folders)
 
@@ -50,7 +50,7 @@ class TestedCode:
         left = MAX_FILES
         while waiting and left > 0:
             top = waiting.pop()
-            files = self._files_of(top) if top not in found and top not in TEST_FOLDERS else []
+            files = self._files_of(top) if top not in found and not is_tests_folder(top) else []
             if files:
                 found.add(top)
             for file in files[:left]:

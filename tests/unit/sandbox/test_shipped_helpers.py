@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lego_rl.sandbox.ownership import OWN_TEST, SUPPORT, TEST_FILE, TEST_PACKAGE, Ownership
-from lego_rl.sandbox.shipped_helpers import shipped
+from lego_rl.sandbox.folders_of_tests import OWN_TEST, SUPPORT, TEST_PACKAGE
+from lego_rl.sandbox.ownership import TEST_FILE, Ownership
+from lego_rl.sandbox.shipped_helpers import is_tests_folder, shipped, support_folders
 from lego_rl.sandbox.verdict import Change
 from lego_rl.tasks.task import Task, TestSpec
 
@@ -93,3 +94,22 @@ def test_what_cannot_be_read_imports_nothing(tmp_path: Path, text: str) -> None:
         (tmp_path / name).write_text("")
     (tmp_path / "pkg" / "broken.py").write_text(f"# testing\n{text}")
     assert shipped(tmp_path, "pkg/testing") == frozenset()
+
+
+FOLDERS = {
+    "Tests/test_a.py": "Tests",
+    "unit_tests/deep/test_a.py": "unit_tests",
+    "pkg/UnitTests/test_a.py": "pkg/UnitTests",
+    "test/deep/tests/test_a.py": "test",
+    "numpy/testing/tests/test_a.py": "numpy/testing/tests",
+    "pkg/testing/test_a.py": "pkg/testing",
+    "test_plus/tests/test_a.py": "test_plus/tests",
+    "latest/contest/test_a.py": "",
+    "test_a.py": "",
+}
+
+
+@pytest.mark.parametrize("file", FOLDERS)
+def test_the_folder_of_tests_around_a_file_goes_by_words_in_any_case(file: str) -> None:
+    assert support_folders([file]) == frozenset(filter(None, [FOLDERS[file]]))
+    assert is_tests_folder(FOLDERS[file].rpartition("/")[2]) == bool(FOLDERS[file])

@@ -1,0 +1,76 @@
+"""The folders around a task's tests, and what in them is the task's own.
+
+Invariant: only the pristine tree and the names of the tests are asked. A helper that a package ships is the agent's
+(`shipped_helpers`), and so is a new file that is no test.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
+
+from lego_rl.sandbox.module_path import ModulePath
+from lego_rl.sandbox.packages_of_tests import deciding
+from lego_rl.sandbox.shipped_helpers import is_test, shipped, support_folders
+from lego_rl.sandbox.verdict import Change
+
+TEST_PACKAGE = "it makes a package of a folder of tests, changes it or unmakes it"
+SUPPORT = "the task's tests use it"
+OWN_TEST = "only the task's own tests run"
+ROOT = "it would make a folder of tests the root of the test run"
+
+
+@dataclass(frozen=True)
+class FoldersOfTests:
+    """Decides for one task.
+
+    Attributes:
+        module_path: Where modules of the test run can lie.
+        test_files: Files that hold the task's tests, relative to the work tree.
+    """
+
+    module_path: ModulePath
+    test_files: frozenset[str]
+
+    @cached_property
+    def support(self) -> frozenset[str]:
+        """Folders of tests and what they use."""
+        return support_folders(self.test_files)
+
+    @cached_property
+    def shipped(self) -> frozenset[str]:
+        """Files in those folders that are product code all the same."""
+        return frozenset(file for folder in self.support for file in shipped(self.module_path.pristine, folder))
+
+    @cached_property
+    def above(self) -> frozenset[str]:
+        """Every folder that a test file lies below; ``.`` is the work tree."""
+        return frozenset(str(folder) for file in self.test_files for folder in PurePosixPath(file).parents)
+
+    def reasons(self, change: Change, *, in_support: bool, is_new: bool) -> Iterator[str]:
+        """Why a change would alter what the tests are or use.
+
+        Args:
+            change: What an agent changed.
+            in_support: It is, or lies in, one of `support`.
+            is_new: The task has nothing there.
+        """
+        above, _, name = change.path.rpartition("/")
+        above_tests = (above or ".") in self.above
+        in_support = in_support and change.path not in self.shipped
+        if name == "__init__.py" and above_tests:
+            decides = (above or ".") in self._packages and (is_new or change.kind == "deleted")
+            if decides or in_support:
+                yield TEST_PACKAGE
+        elif in_support and not is_new:
+            yield SUPPORT
+        elif in_support and name.endswith(".py") and is_test(name):
+            yield OWN_TEST
+        if name in {"pyproject.toml", "setup.py"} and above and above_tests and (is_new or change.kind != "file"):
+            yield ROOT
+
+    @cached_property
+    def _packages(self) -> frozenset[str]:
+        """Folders that are a part of the tests' names where they are packages."""
+        pristine = self.module_path.pristine
+        return deciding(self.test_files, self.module_path.is_package, lambda file: (pristine / file).is_file())
