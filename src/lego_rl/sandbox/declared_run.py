@@ -27,7 +27,7 @@ class DeclaredRun:
         module_folders: Folders of the work tree that are put on the module path; the work tree itself is ``.``.
         programs: Paths of the work tree where the command would find programs that it names.
         folders: Folders of the work tree that it names; the work tree itself where a program is left to find the tests.
-        searched: Those in which a runner finds the tests by itself.
+        searched: Those in which a runner finds the tests by itself; the work tree itself, too, where nothing tells.
         launched: Where programs and environment files of the work tree are found by their names.
         runners: What runs the tests, as far as it is known.
         manifests: Names of files of which a part is the task's, as ``package.json``.
@@ -82,7 +82,7 @@ class DeclaredRun:
             frozenset(reader.folders),
             frozenset(reader.programs),
             frozenset(reader.named),
-            frozenset(reader.searched),
+            frozenset(reader.searched or ({"."} if tests and tests.isdisjoint(files) else ())),
             Launched(*map(frozenset, (reader.path | reader.may_be_path, reader.launched, reader.entered))),
             runners,
             frozenset(reader.manifests | runners.manifests),

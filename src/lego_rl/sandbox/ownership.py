@@ -22,6 +22,7 @@ from lego_rl.sandbox.module_path import ModulePath
 from lego_rl.sandbox.replacements import rolled_back_together
 from lego_rl.sandbox.reported_names import ReportedNames
 from lego_rl.sandbox.script_run import declared_by_script
+from lego_rl.sandbox.setup_py import only_describes
 from lego_rl.sandbox.shadowing import SHADOWS, Shadowing
 from lego_rl.sandbox.shipped_helpers import is_test
 from lego_rl.sandbox.strays import STRAY, Strays, strays_of
@@ -111,10 +112,9 @@ class Ownership:
         """
         env, editable = env or {}, frozenset(task.editable)
         if not isinstance(task.tests, TestSpec):
-            tree = TaskTree(pristine)
             run, files = declared_by_script(task, pristine, env)
             path = ModulePath.of_script(task, pristine, run.module_folders, files)
-            strays = strays_of(task, tree, files, run.searched)
+            strays = strays_of(task, TaskTree(pristine), files, run.searched)
             return cls(pristine, path, files, run=run, editable=editable, strays=strays)
         spec = task.tests
         ids = (*spec.fail_to_pass, *spec.pass_to_pass)
@@ -126,8 +126,7 @@ class Ownership:
         tree = TaskTree(pristine, own)
         run = DeclaredRun.of(spec.command, tree, env, task.workdir, files)
         path = ModulePath.of_command(task, pristine, run.module_folders, run.files, files)
-        searched = run.searched if run.searched or files & run.files else frozenset({"."})
-        strays = strays_of(task, tree, files, searched)
+        strays = strays_of(task, tree, files, run.searched)
         return cls(pristine, path, files, hidden, names, run, editable, strays=strays)
 
     def knowing(self, installed: frozenset[str]) -> "Ownership":
@@ -203,7 +202,7 @@ class Ownership:
         above, _, name = change.path.rpartition("/")
         folder = self._folder(above)
         reason = folder.reason or self._reason_for(change.path, name)
-        if reason is not None:
+        if reason is not None and not (reason is DECIDES and only_describes(change, self.pristine / change.path)):
             yield reason
         if self._is_program(change, is_new=is_new):
             yield PROGRAM

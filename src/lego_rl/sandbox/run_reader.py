@@ -24,6 +24,8 @@ from lego_rl.sandbox.run_words import (
     Statement,
     asked_of_runners,
     how_read,
+    installs,
+    leads_to_tests,
     modules,
     names,
     options_in,
@@ -42,9 +44,6 @@ MAX_FOLDERS = 64
 
 _SHELL = ("", ".sh", ".bash", ".mk")
 _OPTIONS = (".ini", ".cfg", ".toml")
-_LEADS_TO_TESTS = re.compile(
-    r"\Aconftest\.py$|\A.*/conftest\.py$|\b(?:py\.?test|unittest|nose2?|tox|nox)\b", re.MULTILINE
-)
 _ENTERS = frozenset({"cd", "pushd", "-C", "--directory", "--chdir", "--cwd", "--project"})
 _WILD = "*?["
 type Counts = Callable[[str], bool]
@@ -152,6 +151,10 @@ class RunReader:
         self._plugins.update(plugins(words))
         for module in filter(self.counts, modules(words)):
             self._import(module, {*self.folders, *places, "src"})
+        if installs(words):
+            for place in places:
+                self._own(plain(f"{place}/setup.py"))
+                self._own(plain(f"{place}/hatch_build.py"))
         about_tests = any(map(self.counts, words))
         self.runners |= {each for each in runners_in(words) if about_tests or each.name not in BUILDS}
         for at, word in enumerate(words):
@@ -287,7 +290,7 @@ class RunReader:
         self._plugins |= said.plugins
         for words in said.commands:
             self._statement(words, [".", parents[0]])
-        for file in said.reads if _LEADS_TO_TESTS.search(f"{path}\n{text.decode(errors='replace')}") else ():
+        for file in said.reads if leads_to_tests(path, text) else ():
             self._read_by(file, parents[0])
         for name in said.imports:
             above = len(name) - len(name.lstrip("."))

@@ -33,6 +33,10 @@ _TAKES_VALUE = frozenset({
     "--basetemp", "--log-file", "--import-mode", "--override-ini", "--color",
 })  # fmt: skip
 """Options of pytest whose value may be the next word."""
+_SPEAKS_OF_RUNNER = re.compile(rb"\b(?:py\.?test|unittest|nose2?|tox|nox)\b")
+_INSTALLERS = frozenset({"pip", "pip3", "uv", "poetry", "flit", "hatch", "pdm", "pipx", "maturin", "build", "conda"})
+_INSTALLS = frozenset({"-e", "--editable", "sync", "develop"})
+_FROM_FOLDER = re.compile(r"(?:--editable=|-e)?(?:\.{1,2}|\$PWD|/[\w.-]+)(?:/[\w./-]*)?(?:\[[\w,.-]*\])?")
 _MODULE = re.compile(r"[A-Za-z_][\w.]*")
 _PYTEST_FILES = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg")
 """Where pytest looks for its options, in its order."""
@@ -66,6 +70,18 @@ def modules(words: Statement) -> Iterator[str]:
             yield word
         elif at_python and (found := re.fullmatch(r"-[A-Za-z]*?m([A-Za-z_][\w.]*)", word)) and before != "-o":
             yield found[1]
+
+
+def installs(words: Statement) -> bool:
+    """Whether a command installs a package from a folder, which runs what its packaging says."""
+    return not _INSTALLERS.isdisjoint(PurePosixPath(word).name for word in words) and any(
+        word in _INSTALLS or _FROM_FOLDER.fullmatch(word) for word in words
+    )
+
+
+def leads_to_tests(path: str, text: bytes) -> bool:
+    """Whether a program is read by pytest, or speaks of a runner of tests."""
+    return PurePosixPath(path).name == "conftest.py" or _SPEAKS_OF_RUNNER.search(text) is not None
 
 
 def asked_of_runners(words: Statement) -> Iterator[list[str]]:
