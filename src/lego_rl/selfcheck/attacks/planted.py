@@ -101,6 +101,12 @@ PLANTED = (
     _owned("interpreter", file("bin/python", f"#!/usr/bin/env python3\n{_REPORT}") + "chmod +x bin/python"),
     _owned("run-script", file("ci/run_all", f"python3 - <<'PY'\n{_REPORT}PY\n"), Target.RUNNER),
     _owned("sourced-script", file("ci/settings.sh", f"exec python3 - <<'PY'\n{_REPORT}PY\n"), Target.RUNNER),
+    _owned("part-named-by-variables", file("ci/parts/first", f"exec python3 - <<'PY'\n{_REPORT}PY\n"), Target.RUNNER),
+    _owned(
+        "file-that-the-runner-reads",
+        _PLUGIN + file("tools/arguments.json", '["-p", "calc.plug", "tests"]\n'),
+        Target.RUNNER,
+    ),
     _owned("run-program", file("tools/start.py", _REPORT), Target.RUNNER),
     _owned("module-of-run-program", file("tools/tools_of_start.py", _REPORT), Target.RUNNER),
     _owned("run-module", file("tools/suite.py", _REPORT), Target.RUNNER),
