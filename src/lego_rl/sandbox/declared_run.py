@@ -31,6 +31,7 @@ class DeclaredRun:
         launched: Where programs and environment files of the work tree are found by their names.
         runners: What runs the tests, as far as it is known.
         manifests: Names of files of which a part is the task's, as ``package.json``.
+        imports: Modules that it runs, loads as plugins or imports, by name, wherever they are.
     """
 
     files: frozenset[str] = frozenset()
@@ -42,6 +43,7 @@ class DeclaredRun:
     launched: Launched = field(default_factory=Launched)
     runners: Runners = field(default_factory=Runners)
     manifests: frozenset[str] = frozenset()
+    imports: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -86,6 +88,7 @@ class DeclaredRun:
             Launched(*map(frozenset, (reader.path | reader.may_be_path, reader.launched, reader.entered))),
             runners,
             frozenset(reader.manifests | runners.manifests),
+            frozenset(reader.imports),
         )
 
     def runs(self, path: str) -> bool:

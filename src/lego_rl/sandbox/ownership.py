@@ -287,4 +287,7 @@ class Ownership:
     @cached_property
     def _shadowing(self) -> Shadowing:
         own = self.test_files | self.hidden | self.run.files
-        return Shadowing(self.pristine, self.module_path, own, self._tests.support, self._tests.shipped, self.installed)
+        tests = self._tests
+        return Shadowing(
+            self.pristine, self.module_path, own, tests.support, tests.shipped, self.installed, self.run.imports
+        )

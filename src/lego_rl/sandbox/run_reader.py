@@ -67,6 +67,7 @@ class RunReader:
     folders: set[str] = field(default_factory=lambda: {"."})
     programs: set[str] = field(default_factory=set)
     named: set[str] = field(default_factory=set)
+    imports: set[str] = field(default_factory=set)
     searched: set[str] = field(default_factory=set)
     path: set[str] = field(default_factory=set)
     """Folders in which programs are looked for."""
@@ -86,6 +87,7 @@ class RunReader:
 
     def run(self) -> None:
         """Read whatever waits, and what that leads to."""
+        self._find_programs()
         while self._waiting and len(self._read) < MAX_FILES:
             path = self._waiting.pop()
             folder = str(PurePosixPath(path).parent)
@@ -105,7 +107,14 @@ class RunReader:
                 self._load_plugins()
                 for said, bases in self._texts.again():
                     self.shell(said, bases)
-        self.programs |= {plain(f"{place}/{word}") for place in self.path for word in self._words}
+                self._find_programs()
+
+    def _find_programs(self) -> None:
+        """Keep what the words name in folders of programs, and read what is there."""
+        found = {plain(f"{place}/{word}") for place in self.path for word in self._words} - self.programs
+        self.programs |= found
+        for path in found:
+            self.wait_for(path)
 
     def wait_for(self, path: str) -> None:
         """Have a file read, once; it need not be a file of the run itself."""
@@ -118,7 +127,8 @@ class RunReader:
         self._texts.know(env)
         self.folders |= {plain(folder) for folder in below(env.get("PYTHONPATH", ""), self.workdir)}
         self.path |= set(below(env.get("PATH", ""), self.workdir))
-        self._plugins |= set(names(env.get("PYTEST_PLUGINS", "")))
+        for name in ("PYTEST_PLUGINS", "PYTEST_ADDOPTS"):
+            self._assigned(name, env.get(name, ""), ["."])
         for name in ("PYTEST_ADDOPTS", "BASH_ENV", "ENV"):
             self.read(env.get(name, ""), ["."])
         self._load_plugins()
@@ -149,7 +159,10 @@ class RunReader:
     def _statement(self, words: Statement, places: list[str]) -> None:
         self._words.update(word for word in words if "/" not in word)
         self._plugins.update(plugins(words))
+        for name, value in filter(None, map(assignment, words)):
+            self._assigned(name, value, places)
         for module in filter(self.counts, modules(words)):
+            self.imports.add(module)
             self._import(module, {*self.folders, *places, "src"})
         if installs(words):
             for place in places:
@@ -158,8 +171,7 @@ class RunReader:
         about_tests = any(map(self.counts, words))
         self.runners |= {each for each in runners_in(words) if about_tests or each.name not in BUILDS}
         for at, word in enumerate(words):
-            name, value = assignment(word) or ("", "")
-            self._assigned(name, value, places)
+            value = (assignment(word) or ("", ""))[1]
             if about_tests:
                 self._run_by_program(word, places)
             if "/" in word and PROGRAMS.fullmatch(PurePosixPath(word).name):
@@ -269,6 +281,7 @@ class RunReader:
         """Keep plugins, which are the run's even where what is tested ships them."""
         while self._plugins:
             name = self._plugins.pop()
+            self.imports.add(name)
             found = {file for folder in {*self.folders, "src"} for file in self.tree.executed_by(name, folder)}
             place = name.replace(".", "/")
             for file in found:
@@ -294,5 +307,8 @@ class RunReader:
             self._read_by(file, parents[0])
         for name in said.imports:
             above = len(name) - len(name.lstrip("."))
-            if above <= len(parents) and name.lstrip("."):
-                self._import(name.lstrip("."), [parents[above - 1]] if above else {".", parents[0]})
+            if not above:
+                self.imports.add(name)
+                self._import(name, {*self.folders, ".", parents[0]})
+            elif above <= len(parents) and name.lstrip("."):
+                self._import(name.lstrip("."), [parents[above - 1]])

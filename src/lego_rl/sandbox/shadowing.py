@@ -42,6 +42,7 @@ class Shadowing:
         support: Folders whose modules the tests use.
         shipped: Files in them that are product code.
         installed: Modules that the image has outside of the work tree, of those in `asked`.
+        named: Modules that the command, or what it runs, imports by name.
     """
 
     pristine: Path
@@ -50,6 +51,7 @@ class Shadowing:
     support: frozenset[str] = frozenset()
     shipped: frozenset[str] = frozenset()
     installed: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
 
     _known: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -96,7 +98,7 @@ class Shadowing:
 
     @cached_property
     def _side(self) -> TestsSide:
-        return TestsSide(self.pristine, self.path, self.own, self.support, self.shipped)
+        return TestsSide(self.pristine, self.path, self.own, self.support, self.shipped, self.named)
 
     def takes_name(self, folder: str) -> bool:
         """Whether a new folder, whatever is in it, would be found where the test run asks for an absent module."""

@@ -32,6 +32,7 @@ class TestsSide:
         own: Files of the task that are modules of its test run, hidden ones among them.
         support: Folders whose modules the tests use.
         shipped: Files in them that are product code.
+        named: Modules that the command, or what it runs, imports by name.
     """
 
     __test__ = False
@@ -41,6 +42,7 @@ class TestsSide:
     own: frozenset[str] = frozenset()
     support: frozenset[str] = frozenset()
     shipped: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
 
     _imports: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -63,6 +65,8 @@ class TestsSide:
 
     def imports(self, dotted: str) -> bool:
         """Whether a file of the tests' side imports a module, something in it, or is imported as such a module."""
+        if dotted in self._named:
+            return True
         words = [re.compile(rb"\b%s\b" % re.escape(part.encode())) for part in dotted.split(".")]
         for name, place in self.path.programs:
             text = _read(place)
@@ -91,6 +95,10 @@ class TestsSide:
                 yield base
             elif above <= len(own):
                 yield ".".join([*own[:-above], *filter(None, [base])])
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        return frozenset(_with_packages(self.named))
 
     @cached_property
     def _folders(self) -> frozenset[str]:

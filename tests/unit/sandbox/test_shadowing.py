@@ -54,6 +54,19 @@ SHADOWING: dict[str, tuple[list[str], dict[str, object]]] = {
         {"files": {"tests/__init__.py": "", "tests/helper.py": ""},
          "hidden": {"tests/test_a.py": "import os, sys\nsys.path.insert(0, os.path.dirname(__file__))\n" + USES}},
     ),
+    "a plugin of the command": (
+        ["plug.py", "plug/__init__.py"],
+        {"files": {"vendor/plug.py": ""}, "command": "PYTHONPATH=.:vendor python -m pytest -p plug tests"},
+    ),
+    "a module that the command runs": (
+        ["kit/suite.py", "kit/__init__.py"],
+        {"files": {"vendor/kit/suite.py": ""}, "command": "PYTHONPATH=.:vendor python -m kit.suite"},
+    ),
+    "what a program of the command imports": (
+        ["early/steps.py"],
+        {"files": {"vendor/steps.py": "", "dev/run.py": "from steps import go\n"},
+         "command": "PYTHONPATH=early:vendor python dev/run.py"},
+    ),
     "what Python asks for everywhere": (
         ["_wmi.py", "_wmi/__init__.py", "_wmi/data.txt", "tests/_winreg.py", "org/python/core.py", "java/__init__.py",
          "_sysconfigdata__linux_x86_64-linux-gnu.py", "annotationlib.py"], {},
@@ -109,6 +122,15 @@ def test_the_image_is_asked_only_for_what_the_tests_or_their_runner_import_and_n
     new = ["blinker.py", "attr/__init__.py", "app/new.py", "other.py", "docs/blinker.py", "spam/eggs.py", "app/attr.py"]
     patch = Patch(tuple(Change(path, "file") for path in new))
     assert own.asked(patch) == {"blinker", "attr", "spam.eggs"}
+
+
+def test_plugins_and_programs_of_the_command_are_asked_for(tmp_path: Path) -> None:
+    own = owner(tmp_path, command="python -m kit.suite; python -m pytest -p plug; python -m app", env=PLUGINS)
+    patch = Patch(tuple(Change(f"{name}.py", "file") for name in ("kit", "plug", "third", "fourth", "fifth", "app")))
+    assert own.asked(patch) == {"kit", "plug", "third", "fourth"}
+
+
+PLUGINS = {"PYTEST_PLUGINS": "third", "PYTEST_ADDOPTS": "-p fourth"}
 
 
 def test_what_the_image_has_cannot_come_from_the_work_tree(tmp_path: Path) -> None:
