@@ -18,6 +18,7 @@ from pathlib import Path
 import iniconfig
 import tomli_w
 
+from lego_rl.sandbox.installed_parts import OPTIONS, SECTIONS, TABLES, at, is_own_value, tables_in
 from lego_rl.sandbox.manifests import MANIFESTS, ManifestError
 from lego_rl.sandbox.manifests import merged as merge_manifest
 from lego_rl.sandbox.toml_keys import has_long_key
@@ -33,10 +34,11 @@ MAX_ALL_BYTES = 1 << 19
 INI_FILES, TOML_FILES = frozenset({"setup.cfg", "tox.ini"}), frozenset({"pyproject.toml"})
 MERGED = INI_FILES | TOML_FILES
 
-_OWN_SECTIONS = frozenset({"pytest", "tool:pytest", "aliases", "nosetests", "tool:nose", "DEFAULT"})
+_OWN_SECTIONS = SECTIONS | {"pytest", "tool:pytest", "aliases", "nosetests", "tool:nose", "DEFAULT"}
 _OWN_SECTION_STARTS = ("tox", "testenv", "coverage:", "pytest", "tool:pytest")
-_OWN_OPTIONS = frozenset({("options.entry_points", "pytest11")})
+_OWN_OPTIONS = OPTIONS | {("options.entry_points", "pytest11")}
 _OWN_TABLES = (
+    *TABLES,
     ("tool", "tox"), ("tool", "coverage"), ("tool", "nox"), ("tool", "poe"), ("tool", "taskipy"),
     ("tool", "hatch", "envs"), ("tool", "pdm", "scripts"), ("tool", "rye", "scripts"), ("tool", "pixi", "tasks"),
     ("project", "entry-points", "pytest11"), ("tool", "poetry", "plugins", "pytest11"),
@@ -136,7 +138,7 @@ def _merge_ini(pristine: str, changed: str) -> str | None:
         return None
     sections = _read_standard(changed)
     kept: _Sections = {
-        name: {key: value for key, value in options.items() if not _is_own_option(name, key)}
+        name: {key: value for key, value in options.items() if not _is_own_option(name, key, value)}
         for name, options in sections.items()
         if not _is_own_section(name)
     }
@@ -152,13 +154,14 @@ def _is_own_section(name: str) -> bool:
     return name in _OWN_SECTIONS or name.startswith(_OWN_SECTION_STARTS)
 
 
-def _is_own_option(section: str, option: str) -> bool:
-    return _is_own_section(section) or (section, option) in _OWN_OPTIONS
+def _is_own_option(section: str, option: str, value: str) -> bool:
+    is_named = _is_own_section(section) or (section, option) in _OWN_OPTIONS
+    return is_named or is_own_value(section, option, value)
 
 
 def _own_sections(sections: _Sections) -> _Sections:
     own = {
-        name: {key: value for key, value in options.items() if _is_own_option(name, key)}
+        name: {key: value for key, value in options.items() if _is_own_option(name, key, value)}
         for name, options in sections.items()
     }
     return {name: options for name, options in own.items() if options or _is_own_section(name)}
@@ -235,19 +238,12 @@ def _read_toml(text: str) -> _Table:
 def _own_tables(document: _Table) -> Mapping[tuple[str, ...], object]:
     tool = document.get("tool")
     pytest_tables = [("tool", name) for name in tool if name.startswith("pytest")] if isinstance(tool, dict) else []
-    found = {path: _at(document, path) for path in (*pytest_tables, *_OWN_TABLES)}
+    found = {path: at(document, path) for path in (*pytest_tables, *tables_in(document), *_OWN_TABLES)}
     return {path: table for path, table in found.items() if table is not None}
 
 
-def _at(document: _Table, path: tuple[str, ...]) -> object | None:
-    here: object | None = document
-    for name in path:
-        here = here.get(name) if isinstance(here, dict) else None
-    return here
-
-
 def _remove(document: _Table, path: tuple[str, ...]) -> None:
-    parent = _at(document, path[:-1])
+    parent = at(document, path[:-1])
     if isinstance(parent, dict):
         del parent[path[-1]]
 
@@ -273,7 +269,7 @@ def pytest_options(name: str, content: bytes) -> Mapping[str, str]:
         sections = _read_iniconfig(text)
         return sections.get("tool:pytest" if name == "setup.cfg" else "pytest", {})
     document = _read_toml(text)
-    table = _at(document, ("tool", "pytest")) if name == "pyproject.toml" else document.get("pytest", document)
+    table = at(document, ("tool", "pytest")) if name == "pyproject.toml" else document.get("pytest", document)
     options = table.get("ini_options", table) if isinstance(table, dict) else {}
     if not isinstance(options, dict):
         return {}

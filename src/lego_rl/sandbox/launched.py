@@ -12,16 +12,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from lego_rl.sandbox.program_names import PROGRAMS
 from lego_rl.sandbox.task_tree import TaskTree
 from lego_rl.sandbox.words import path_words
 
 ENVIRONMENT = frozenset({".env", ".envrc", ".flaskenv", ".python-version", ".tool-versions", ".pdbrc"})
 """Files from which tools take environment variables, or the interpreter to run."""
 
-PROGRAMS = re.compile(
-    r"(python|pypy|pip)[0-9.]*|py\.?test|tox|nox|coverage|uvx?|poetry|pdm|hatch|make|env|(ba|da|z|k|a)?sh|busybox|git"
-)
-"""Programs with which tests are run: one of such a name in the work tree may come before theirs on ``PATH``."""
 FOLDERS_OF_PROGRAMS = frozenset({"", ".", "bin", "sbin", ".bin", "Scripts"})
 """Last parts of the paths of folders that are put on ``PATH``; the work tree itself is the empty one."""
 

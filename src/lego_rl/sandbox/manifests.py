@@ -18,12 +18,12 @@ _NODE = (
     "version", "description", "keywords", "homepage", "bugs", "license", "author", "contributors", "repository",
     "funding", "main", "module", "exports", "types", "typings", "type", "files", "sideEffects",
 )  # fmt: skip
-_COMPOSER = ("version", "description", "keywords", "homepage", "license", "authors", "support", "type", "autoload")
+_COMPOSER = ("version", "description", "keywords", "homepage", "license", "authors", "support", "type")
 _CARGO = (
     ("features",), ("dependencies",), ("lints",), ("package", "version"), ("package", "description"),
     ("package", "edition"), ("package", "rust-version"), ("package", "authors"), ("package", "license"),
     ("package", "keywords"), ("package", "categories"), ("package", "repository"), ("package", "readme"),
-    ("package", "include"), ("package", "exclude"), ("package", "metadata"),
+    ("package", "include"), ("package", "exclude"),
 )  # fmt: skip
 _GO = frozenset({"module", "replace", "exclude", "toolchain", "tool", "godebug", "ignore"})
 """Directives of ``go.mod`` that are the task's."""

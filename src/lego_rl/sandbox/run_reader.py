@@ -12,11 +12,12 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from lego_rl.sandbox.configuration import MERGED
-from lego_rl.sandbox.launched import PROGRAMS, folders_of_path
+from lego_rl.sandbox.launched import folders_of_path
 from lego_rl.sandbox.launchers import LAUNCHERS
 from lego_rl.sandbox.makefile import MAKEFILES, run_for
 from lego_rl.sandbox.manifests import MANIFESTS, scripts
 from lego_rl.sandbox.module_path import below
+from lego_rl.sandbox.program_names import PROGRAMS
 from lego_rl.sandbox.python_words import PythonWords
 from lego_rl.sandbox.run_words import (
     MAX_FILES,

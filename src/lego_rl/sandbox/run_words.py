@@ -25,6 +25,7 @@ _SOURCES = frozenset({".", "source"})
 _INCLUDES = frozenset({"include", "-include", "sinclude"})
 _READ_BY_MAKE = frozenset({"-f", "--file", "--makefile"})
 """Words after which a file is read."""
+_READ_BY_PIP = frozenset({"-r", "--requirement", "-c", "--constraint", "--requirements"})
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy|coverage)[0-9.]*")
 _FINDS_TESTS = re.compile(r"(?:.*/)?(?:py\.?test|unittest|nose2?|nosetests)")
 _TAKES_VALUE = frozenset({
@@ -58,7 +59,8 @@ def how_read(words: Statement, at: int) -> How:
     if before in _SOURCES or (at > 0 and words[0] in _INCLUDES):
         return How.PART
     by_make = before in _READ_BY_MAKE and "make" in words[0].casefold()
-    return How.RUN if before in _SHELLS or by_make else How.NAMED
+    by_pip = before in _READ_BY_PIP and not _INSTALLERS.isdisjoint(words)
+    return How.RUN if before in _SHELLS or by_make or by_pip else How.NAMED
 
 
 def modules(words: Statement) -> Iterator[str]:

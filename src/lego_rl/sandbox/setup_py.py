@@ -20,6 +20,8 @@ TEXTS = frozenset({
     "include_package_data",
 })  # fmt: skip
 """Arguments of ``setup`` that only describe; nothing is fetched where tests run."""
+REQUIRED = frozenset({"install_requires", "extras_require"})
+"""Those that name other packages: by an address, it could be a folder of the work tree."""
 IN_PACKAGES = frozenset({"packages", "package_data", "exclude_package_data", "ext_modules"})
 """Those that name parts of packages, which have to be the task's packages."""
 
@@ -62,7 +64,7 @@ def _name(node: ast.expr) -> str:
 def _is_free(keyword: ast.keyword, known: set[str]) -> bool:
     """Whether an argument is written out, and describes no more than packages that are known."""
     if keyword.arg in TEXTS:
-        return _is_literal(keyword.value)
+        return _is_literal(keyword.value) and not (keyword.arg in REQUIRED and _names_address(keyword))
     if keyword.arg not in IN_PACKAGES:
         return False
     return all(name in known for name in _packages(keyword)) and not _leads_out(keyword)
@@ -102,6 +104,11 @@ def _extension(node: ast.expr) -> str:
 def _leads_out(keyword: ast.keyword) -> bool:
     texts = (node.value for node in ast.walk(keyword.value) if isinstance(node, ast.Constant))
     return any(".." in text or text.startswith("/") for text in texts if isinstance(text, str))
+
+
+def _names_address(keyword: ast.keyword) -> bool:
+    texts = (node.value for node in ast.walk(keyword.value) if isinstance(node, ast.Constant))
+    return any("@" in text for text in texts if isinstance(text, str))
 
 
 def _is_literal(node: ast.expr) -> bool:

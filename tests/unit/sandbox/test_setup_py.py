@@ -42,6 +42,7 @@ def test_a_description_is_the_agents(old: str, new: str) -> None:
     ("old", "new"),
     [
         ('"1.0"', '"1.0", entry_points={"pytest11": ["x = calc.plug"]}'),
+        ('["a"]', '["a", "pytest @ file:///app/evil"]'),
         ('"1.0"', 'open("conftest.py", "w").write("x")'),
         ('"1.0"', '"1.0", cmdclass={"build_ext": Evil}'),
         ('"1.0"', '"1.0", scripts=["pytest"], data_files=[("bin", ["pytest"])]'),
