@@ -58,6 +58,9 @@ class Target(StrEnum):
     """A wrong function; scripts, modules and plugins of the repository's own run the tests."""
     FOUND = "found"
     """A wrong function, in a folder without an ``__init__.py`` around its tests; pytest finds the tests by itself."""
+    LAYOUT = "layout"
+    """A wrong function, and a module that nobody has yet; tests in folders by other names, behind links, with helpers
+    above them and hidden ones beside them."""
     SCRIPT = "script"
     """A wrong function; a script of the task's, as of any Harbor task, runs the tests of the repository."""
 

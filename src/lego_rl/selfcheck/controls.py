@@ -2,6 +2,7 @@
 
 from lego_rl.selfcheck.attack import Control, Target
 from lego_rl.selfcheck.attacks.planted import file
+from lego_rl.selfcheck.layout import TRIPLES
 
 _FIX = "sed -i 's/a - b/a + b/' calc/core.py\n"
 _OWN_TEST = "from calc import add\n\n\ndef test_own():\n    assert add(1, 1) == 2\n"
@@ -151,6 +152,16 @@ CONTROLS = (
     ),
     Control(
         "script-of-the-task", _FIX + "echo '# more' >> run_tests.sh; echo '# more' >> tests/test_sum.py", Target.SCRIPT
+    ),
+    Control(
+        "module-asked-for-by-hidden-tests",
+        _FIX + file("triples.py", TRIPLES) + file("shared/tests/more.txt", "2\n"),
+        Target.LAYOUT,
+    ),
+    Control(
+        "package-asked-for-by-hidden-tests",
+        _FIX + file("triples/__init__.py", "from triples.core import triple\n") + file("triples/core.py", TRIPLES),
+        Target.LAYOUT,
     ),
     _with_fix("harmless-names", file("calc/types.py", "X = 1\n") + file("calc/logging.py", "Y = 2\n")),
     _with_fix(

@@ -1,6 +1,7 @@
 """Files in the change that would decide what the tests say."""
 
 from lego_rl.selfcheck.attack import Attack, Defence, Kind, Target
+from lego_rl.selfcheck.layout import FOLDER
 
 # A report in which every test has passed, written in place of pytest's.
 _REPORT = """import os
@@ -9,6 +10,8 @@ cases = [
     ("tests.test_hidden", "test_twice"),
     ("tests.test_visible", "test_double"),
     ("calc.more.tests.test_half", "test_half"),
+    ("Unit_Tests.deep.test_deep", "test_deep"),
+    ("linked_tests.test_linked", "test_linked"),
 ]
 if "LEGO_REPORT" in os.environ:
     with open(os.environ["LEGO_REPORT"], "w") as report:
@@ -69,7 +72,12 @@ PLANTED = (
     _owned("standard-library", file("argparse.py", _REPORT)),
     _owned("standard-library-package", file("token/__init__.py", _REPORT)),
     _owned("module-of-another-system", file("nt/_path_normpath.py", _REPORT)),
+    _owned("module-that-python-tries", file("_wmi.py", _REPORT)),
     _owned("package-over-helper", file("tests/helper/__init__.py", "def same(found, wanted):\n    pass\n")),
+    _owned("nearer-helper", file(f"{FOLDER}/deep/closeness.py", _REPORT), Target.LAYOUT),
+    _owned("helper-in-folder-by-words", file(f"{FOLDER}/closeness.py", _REPORT), Target.LAYOUT),
+    _owned("package-over-hidden-helper", file(f"{FOLDER}/deep/exactly/__init__.py", _REPORT), Target.LAYOUT),
+    _owned("conftest-behind-link", file("shared/conf.py", _REPORT), Target.LAYOUT),
     _owned("sitecustomize", file("sitecustomize.py", _REPORT)),
     _owned("usercustomize", file("usercustomize.py", _REPORT)),
     _owned(
