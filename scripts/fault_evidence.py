@@ -26,7 +26,8 @@ class Evidence:
 _NO_AGENT = "there was no agent yet"
 EVIDENCE: Mapping[str, Evidence] = {
     "task_unusable": Evidence(
-        "a file of the task is missing, or two contradict each other", "they lie on the host; a sandbox has copies"
+        "a file of the task is missing, two contradict each other, or one asks for what this environment does not do",
+        "they lie on the host; a sandbox has copies",
     ),
     "sandbox_start": Evidence("there is no sandbox", _NO_AGENT),
     "seal_failed": Evidence(

@@ -106,7 +106,7 @@ HELP: Mapping[str, Help] = {
     ),
     "unrecordable": Help("a tool call with arguments nested 5,000 deep", "`logs/error.txt`; report it"),
     "task_unusable": Help(
-        "a test file that `tests/spec.json` names is not there",
+        "a test file that `tests/spec.json` names is not there; with bubblewrap a Dockerfile that needs a build",
         "`detail` says what to mend in the task",
     ),
     "sandbox_start": Help("no user namespaces, no bubblewrap, no daemon", "`lego-rl check sandbox`"),

@@ -34,6 +34,11 @@ class SandboxError(LegoError):
     """A sandbox that could not be built, and never a weaker one instead; or one that broke, or refused a transfer."""
 
 
+class UnservedTaskError(SandboxError):
+    """A task that asks for what sandboxes are not given here: an image build, an image, a network. It may be right,
+    and another environment may have it."""
+
+
 class HarnessError(LegoError):
     """A harness bundle that is missing, altered or cannot be installed."""
 

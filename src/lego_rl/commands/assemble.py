@@ -15,7 +15,7 @@ from lego_rl.engine.audit_log import FileAuditLog
 from lego_rl.engine.embedded.engine import EmbeddedEngine
 from lego_rl.engine.embedded.stepper import EngineOptions
 from lego_rl.engine.protocol import Engine
-from lego_rl.errors import ConfigError, RunError, SandboxError
+from lego_rl.errors import ConfigError, RunError
 from lego_rl.evaluate.heldout import evaluated_tasks
 from lego_rl.gateway.connections import connections_each
 from lego_rl.gateway.server import Gateway
@@ -29,8 +29,8 @@ from lego_rl.rollout.progress import Progress
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.rollout.trial import Runtime
 from lego_rl.sandbox.environments import provider_of, state_of
-from lego_rl.sandbox.provider import Provider
 from lego_rl.sandbox.room import check_room
+from lego_rl.sandbox.task_check import check_task
 from lego_rl.tasks.pool import load_pool, pool_folder
 from lego_rl.train.card import PolicyCard
 from lego_rl.train.checkpoints import Checkpoints
@@ -62,7 +62,7 @@ def load_tasks(recipe: Recipe) -> LoopTasks:
 
     Raises:
         TaskError: The pool or a task is incomplete.
-        SandboxError: The tests of a task need a network that they cannot have here.
+        SandboxError: A task asks for what it cannot have here.
         ConfigError: The pool has no such split, or more tasks are asked for than a split has.
     """
     folder = pool_folder(recipe.tasks.pool, state_of(recipe.sandbox).root / "pools")
@@ -77,16 +77,10 @@ def load_tasks(recipe: Recipe) -> LoopTasks:
             "lower rollout.tasks_per_step",
         )
     tasks = LoopTasks(train=train, evaluated=evaluated_tasks(splits, recipe.evaluate))
-    _check_networks(tasks, provider_of(recipe.sandbox))
-    return tasks
-
-
-def _check_networks(tasks: LoopTasks, provider: Provider) -> None:
+    provider = provider_of(recipe.sandbox)
     for task in chain(tasks.train, *tasks.evaluated.values()):
-        try:
-            provider.check_network(task.network)
-        except SandboxError as error:
-            raise SandboxError(f"task {task.id} cannot be graded here: {error.problem}", error.fix) from error
+        check_task(task, provider)
+    return tasks
 
 
 def check_machine(recipe: Recipe, tasks: LoopTasks) -> str | None:

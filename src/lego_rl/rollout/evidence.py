@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from harbor.trial.errors import VerifierTimeoutError
 
 from lego_rl.engine.protocol import EngineError
-from lego_rl.errors import CaptureError, TaskError
+from lego_rl.errors import CaptureError, TaskError, UnservedTaskError
 from lego_rl.gateway.trajectory import Trajectory
 from lego_rl.rollout.agent import LiveTrial
 from lego_rl.rollout.attribution import AgentEvidence, HostEvidence, HostFailure, LastAnswer, Reached
@@ -23,7 +23,11 @@ DETAIL_CHARS = 400
 
 _LOSSES = {LossCause.KILLED: HostFailure.SANDBOX_KILLED, LossCause.RUNTIME: HostFailure.RUNTIME}
 _SHORTAGES = {"disk": HostFailure.DISK, "memory": HostFailure.MEMORY, "handles": HostFailure.HANDLES}
-_BEFORE: Mapping[type[Exception], HostFailure] = {TaskError: HostFailure.TASK, SealError: HostFailure.SEAL}
+_BEFORE: Mapping[type[Exception], HostFailure] = {
+    TaskError: HostFailure.TASK,
+    UnservedTaskError: HostFailure.TASK,
+    SealError: HostFailure.SEAL,
+}
 """What kinds of failures are before the agent begins, wherever they are raised."""
 _AFTERWARDS: Mapping[type[Exception], HostFailure] = {
     TaskError: HostFailure.TASK,
@@ -182,6 +186,8 @@ def _host_failure(
     """What failed on the host's side, and what was seen of it."""
     if not live.began:
         before = _before_the_agent(live, failure)
+        if before in (HostFailure.SANDBOX_START, HostFailure.SETUP) and inspection.shortage is not None:
+            return _of(inspection.shortage)
         return None if before is None else (before, "")
     shortage = inspection.shortage if may_be_short(live, grades, failure) else None
     return _observed(live, inspection) or _of(shortage) or _raised(_before_the_verdict(grades, failure))

@@ -159,7 +159,7 @@ FAULT_TABLE: Mapping[Ended, Row] = {
         _zero(Ended.VERIFIER_CRASHED, "the grading sandbox did not survive the tests of the agent's change"),
         _zero(Ended.NO_VERDICT, "the tests of the agent's change left no report"),
         _zero(Ended.UNRECORDABLE, "what the agent sent or left cannot be written down and read back"),
-        _masked(Ended.TASK_UNUSABLE, "the task itself is incomplete or contradicts itself", retries=1),
+        _masked(Ended.TASK_UNUSABLE, "the task itself cannot be used", retries=1),
         _masked(Ended.SANDBOX_START, "the sandbox could not be started"),
         _masked(Ended.SEAL_FAILED, "the sandbox has a hole", retries=1),
         _masked(Ended.SETUP_FAILED, "the harness could not be set up in the sandbox"),

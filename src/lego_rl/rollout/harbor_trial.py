@@ -7,6 +7,7 @@ What is read afterwards was written by code of the host: Harbor's result, and th
 
 import builtins
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +67,8 @@ def _kinds() -> dict[str, type[BaseException]]:
     """Harbor's result has only the name of an exception's class: the classes that a name can mean. Of ours these are
     all that there are by now, whichever environment has them."""
     plain = (kind for kind in vars(builtins).values() if isinstance(kind, type) and issubclass(kind, BaseException))
-    kinds = (*plain, EnvironmentStartTimeoutError, AgentSetupTimeoutError, VerifierTimeoutError, *_derived(LegoError))
+    known = (shutil.Error, EnvironmentStartTimeoutError, AgentSetupTimeoutError, VerifierTimeoutError)
+    kinds = (*plain, *known, *_derived(LegoError))
     return {kind.__name__: kind for kind in kinds}
 
 

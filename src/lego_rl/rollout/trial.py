@@ -43,6 +43,7 @@ from lego_rl.sandbox.held import Held
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
 from lego_rl.tasks.task import Task
+from lego_rl.tasks.usable import check_usable
 
 _log = logging.getLogger(__name__)
 
@@ -159,7 +160,7 @@ async def _harbor(
     """Run the trial in Harbor; what failed, wherever it did."""
     try:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-        Task.load(spec.task)  # raises what `budget_of` passed over
+        await asyncio.to_thread(_check, spec.task)
         with published(live) as key:
             config = trial_config(
                 spec,
@@ -181,6 +182,11 @@ async def _harbor(
     if info is None:
         return result, None
     return result, Failure(info.exception_type, info.exception_message, info.exception_traceback)
+
+
+def _check(folder: Path) -> None:
+    """Raise what `budget_of` passed over, and what Harbor would refuse in kinds of its own."""
+    check_usable(Task.load(folder))
 
 
 async def _inspect(

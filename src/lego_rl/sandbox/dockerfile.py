@@ -4,19 +4,20 @@ Invariant: an instruction that is not understood is an error, never ignored, so 
 the same Dockerfile gives with one. What ``FROM`` names is the caller's root file system.
 """
 
+import json
 import re
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from lego_rl.errors import SandboxError
+from lego_rl.errors import TaskError, UnservedTaskError
 
 EXPANDED = ("WORKDIR", "ENV", "COPY")
 """Instructions understood here in which Docker expands variables."""
 NO_BUILD = "use FROM, WORKDIR, ENV and COPY only, give an unpacked image as root file system, or use Docker"
 
 
-class NeedsBuildError(SandboxError):
+class NeedsBuildError(UnservedTaskError):
     """A Dockerfile, which may be right, asks for more than can be had without a build."""
 
 
@@ -46,11 +47,11 @@ def read_dockerfile(path: Path, start: str = "/") -> Recipe:
         start: Work directory of what it starts from.
 
     Raises:
+        TaskError: It is no text, or a quotation in it has no end.
         NeedsBuildError: It holds an instruction or a form that needs an image build, or a variable.
     """
     recipe = Recipe(start)
-    text = re.sub(r"\\\n", " ", path.read_text(encoding="utf-8"))
-    for line in text.splitlines():
+    for line in re.sub(r"\\\n", " ", dockerfile_text(path)).splitlines():
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         instruction, _, argument = line.strip().partition(" ")
@@ -63,6 +64,40 @@ def read_dockerfile(path: Path, start: str = "/") -> Recipe:
     return recipe
 
 
+def dockerfile_text(path: Path) -> str:
+    """What a Dockerfile says.
+
+    Raises:
+        TaskError: It is no text.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (IsADirectoryError, UnicodeDecodeError) as error:
+        raise TaskError(f"cannot read {path}: {error}", "write it as UTF-8 text, or remove it") from error
+    if "\0" in text:
+        raise TaskError(f"{path} has a null character", "write it as UTF-8 text, or remove it")
+    return text
+
+
+def _words(argument: str, line: str, path: Path) -> list[str]:
+    """The words of an instruction, as a shell or as JSON has them.
+
+    Raises:
+        TaskError: A quotation has no end.
+    """
+    if argument.startswith("["):
+        try:
+            words = json.loads(argument)
+        except ValueError:  # Docker then takes it for words, too
+            words = None
+        if isinstance(words, list) and all(isinstance(word, str) for word in words):
+            return words
+    try:
+        return shlex.split(argument)
+    except ValueError as error:
+        raise TaskError(f"{path}: {line}: {error}", "mend the Dockerfile") from error
+
+
 def _apply(recipe: Recipe, instruction: str, argument: str, path: Path) -> None:
     match instruction:
         case "FROM":
@@ -72,7 +107,7 @@ def _apply(recipe: Recipe, instruction: str, argument: str, path: Path) -> None:
         case "WORKDIR":
             recipe.workdir = str(PurePosixPath(recipe.workdir, argument))
         case "ENV":
-            words = shlex.split(argument)
+            words = _words(argument, f"ENV {argument}", path)
             if not words:
                 raise NeedsBuildError(f"{path}: ENV without a variable", "write ENV NAME=VALUE")
             if "=" not in words[0]:
@@ -81,8 +116,9 @@ def _apply(recipe: Recipe, instruction: str, argument: str, path: Path) -> None:
                 key, _, value = word.partition("=")
                 recipe.env[key] = value
         case "COPY":
-            words = shlex.split(argument)
-            if len(words) != 2 or words[0].startswith("--"):
+            words = _words(argument, f"COPY {argument}", path)
+            # A here-document, or a pattern, of which there may be any number of files.
+            if len(words) != 2 or words[0].startswith(("--", "<<")) or not {*"*?["}.isdisjoint(words[0]):
                 raise NeedsBuildError(f"{path}: COPY {argument} is not supported", "write COPY SOURCE DESTINATION")
             recipe.copies.append((words[0], _destination(recipe.workdir, words[1])))
         case _:

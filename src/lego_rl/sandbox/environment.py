@@ -9,6 +9,9 @@ Use by import path: ``lego_rl.sandbox.environment:SealedEnvironment``.
 
 import asyncio
 import socket
+import struct
+import tarfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -18,7 +21,7 @@ from harbor.environments.base import BaseEnvironment, ExecResult
 from harbor.environments.capabilities import EnvironmentCapabilities, EnvironmentResourceCapabilities
 from harbor.models.task.config import NetworkMode, NetworkPolicy
 
-from lego_rl.errors import SandboxError
+from lego_rl.errors import SandboxError, TaskError
 from lego_rl.messages import Json
 from lego_rl.sandbox.environments import provider_of, reap_once
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits
@@ -30,6 +33,7 @@ from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.user import UID, USER
 from lego_rl.tasks.task import Task, history_of
+from lego_rl.tasks.usable import NO_AGENT_NETWORK
 
 DEFAULT_WORKDIR = "/app"
 LOGS = "/logs"
@@ -37,6 +41,8 @@ LOG_FOLDERS = ("agent", "artifacts")
 """Of `LOGS`, which an agent can fill: it is fetched as far as somebody would read it."""
 HARBOR_PARSES = "trajectory.json"
 TESTS = ("spec.json", "test.sh")
+_OF_FILES = (ValueError, RecursionError, zlib.error, tarfile.TarError, struct.error)
+"""Errors of a library that is given a file of a task, and that say nothing of the machine."""
 AS_AGENT = (None, USER, UID, str(UID), "root", 0, "0")
 """Users that a command may be asked for. Everything runs as the agent; agents of Harbor ask for root as a matter of
 course, to install what is there or to make a file executable, and nothing of theirs needs more."""
@@ -87,9 +93,8 @@ class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no
         # Harbor names the agent phase first, and then the verifier's, which is no business of this sandbox.
         agent = next(iter(self._phase_network_policies), self.network_policy)
         if agent.network_mode != NetworkMode.NO_NETWORK:
-            raise SandboxError(
-                f"task {self.environment_name} asks for network mode {agent.network_mode.value!r}",
-                'an agent phase has no network: set network_mode = "no-network" in [agent] or [environment]',
+            raise TaskError(
+                f"task {self.environment_name} asks for network mode {agent.network_mode.value!r}", NO_AGENT_NETWORK
             )
 
     @override
@@ -152,12 +157,18 @@ class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no
     def _prepare(self) -> TaskImage:
         reap_once(self._settings)
         config = self.task_env_config
-        return self._provider.prepare(
-            self.environment_dir,
-            workdir=config.workdir or DEFAULT_WORKDIR,
-            docker_image=config.docker_image,
-            history=history_of(self.environment_dir.parent),
-        )
+        try:
+            return self._provider.prepare(
+                self.environment_dir,
+                workdir=config.workdir or DEFAULT_WORKDIR,
+                docker_image=config.docker_image,
+                history=history_of(self.environment_dir.parent),
+            )
+        except _OF_FILES as error:
+            raise TaskError(
+                f"the files of task {self.environment_dir.parent.name} cannot be used: {type(error).__name__}: {error}",
+                "mend what it names, or report this as a bug, with the task",
+            ) from error
 
     @override
     async def stop(self, delete: bool) -> None:

@@ -8,7 +8,6 @@ layers of their own, sealed for the agent phase (`git`).
 import hashlib
 import os
 import posixpath
-import shutil
 import stat
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lego_rl.errors import SandboxError, TaskError
+from lego_rl.sandbox.copying import copy_tree, is_plain
 from lego_rl.sandbox.deadline import Deadline
 from lego_rl.sandbox.dockerfile import NeedsBuildError, Recipe, read_dockerfile
 from lego_rl.sandbox.git.layers import FileSystem, build_layers
@@ -133,7 +133,7 @@ def recipe_of(environment: Path, workdir: str, start: str = "/") -> Recipe:
         NeedsBuildError: The Dockerfile needs a build.
     """
     dockerfile = environment / "Dockerfile"
-    if dockerfile.is_file():
+    if dockerfile.exists():
         recipe = read_dockerfile(dockerfile, start)
         if recipe.workdir == "/":
             recipe.workdir = workdir
@@ -190,7 +190,7 @@ def check_rootfs(rootfs: Path) -> None:
 def _prepared(
     environment: Path, recipe: Recipe, state: State, history: History, base: Path | None, rootfs: Path | None
 ) -> Path:
-    sources = [_copied(environment, name, recipe.workdir, target) for name, target in recipe.copies]
+    sources = copied(environment, recipe)
     if base is not None and base.is_dir():
         sources.insert(0, (base, "."))
     names = "".join(f"{source}\n{target}\n" for source, target in sources)
@@ -240,15 +240,16 @@ def _copy(source: Path, target: Path, deadline: Deadline) -> None:
     if target.name == ".git":
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    if source.is_dir():
 
-        def ignore(_: str, names: list[str]) -> set[str]:
-            deadline.check()
-            return {".git"}.intersection(names)
+    def wanted(path: Path, mode: int) -> bool:
+        deadline.check()
+        if path.name == ".git":
+            return False
+        if not is_plain(mode):
+            raise TaskError(f"{path} is no file, folder or link", "ship files, folders and links only")
+        return True
 
-        shutil.copytree(source, target, symlinks=True, ignore=ignore, dirs_exist_ok=True)
-    else:
-        shutil.copy2(source, target, follow_symlinks=False)
+    copy_tree(source.resolve() if source.is_dir() else source, target, wanted)
 
 
 def _normalise(root: Path) -> None:
@@ -256,6 +257,16 @@ def _normalise(root: Path) -> None:
         if not path.is_symlink():
             executable = path.is_dir() or path.stat().st_mode & stat.S_IXUSR
             path.chmod(0o755 if executable else 0o644)
+
+
+def copied(environment: Path, recipe: Recipe) -> list[tuple[Path, str]]:
+    """What a recipe copies, and to where below its work directory.
+
+    Raises:
+        TaskError: It is not there.
+        NeedsBuildError: It goes to a place outside the work directory.
+    """
+    return [_copied(environment, name, recipe.workdir, target) for name, target in recipe.copies]
 
 
 def _copied(environment: Path, name: str, workdir: str, target: str) -> tuple[Path, str]:

@@ -71,6 +71,18 @@ class Provider(Protocol):
         """
         ...
 
+    def check_image(self, environment: Path, *, workdir: str, docker_image: str | None = None) -> None:
+        """See, without copying or building anything, whether a task's image can be made here; as for `prepare`.
+
+        A run asks for every task before it begins.
+
+        Raises:
+            TaskError: There is nothing to make a work tree of.
+            UnservedTaskError: The task asks for what this environment does not do.
+            SandboxError: An image is not here.
+        """
+        ...
+
     def prepare(
         self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History = DEFAULT_HISTORY
     ) -> TaskImage:

@@ -52,7 +52,7 @@ def hidden_files(task: Task, pristine: Path) -> tuple[HiddenFile, ...]:
         OSError: A file of the task cannot be read.
     """
     found = {name: place for name, place in _candidates(task, pristine) if name not in task.visible}
-    return tuple(HiddenFile(name, *_digest(place)) for name, place in sorted(found.items()))
+    return tuple(HiddenFile(name, *digest_of(place)) for name, place in sorted(found.items()))
 
 
 def _candidates(task: Task, pristine: Path) -> Iterator[tuple[str, Path]]:
@@ -91,10 +91,11 @@ def _verifies(place: Path) -> bool:
 
 def _is_shown(place: Path, shown: Path) -> bool:
     """Whether a task's work tree has the same file at the path that it is for."""
-    return shown.is_file() and not shown.is_symlink() and _digest(place) == _digest(shown)
+    return shown.is_file() and not shown.is_symlink() and digest_of(place) == digest_of(shown)
 
 
-def _digest(place: Path) -> tuple[int, str]:
+def digest_of(place: Path) -> tuple[int, str]:
+    """The size of a file in bytes, and the digest of its content in hexadecimal digits."""
     status = place.stat()
     # An edited file has another time or another number, and is read again.
     return status.st_size, _sha256(os.fspath(place), status.st_ino, status.st_size, status.st_mtime_ns)

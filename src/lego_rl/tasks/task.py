@@ -7,13 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 
 from lego_rl.errors import TaskError
+from lego_rl.tasks import written
 from lego_rl.tasks.history import AgentHistory, GradingHistory, History
 from lego_rl.tasks.network import NO_NETWORK, PORTS, Network, declared_network
 from lego_rl.tasks.reports import ambiguous, parser_named
 from lego_rl.tasks.withheld import withheld_files
+
+LEAST_MEMORY_MB = 32
+"""In less of it the first process of a sandbox does not start."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,8 @@ class Task:
         """
         config = _read_config(path / "task.toml")
         instruction = _read_text(path / "instruction.md")
+        if "\0" in instruction:
+            raise TaskError(f"{path / 'instruction.md'} has a null character", "remove it: no program can be given it")
         tests = _read_tests(path / "tests", config)
         if not (path / "environment").is_dir():
             raise TaskError(
@@ -131,23 +137,11 @@ def history_of(path: Path) -> History:
     return _history(path, _read_config(path / "task.toml"), _read_spec(spec) if spec.is_file() else None)
 
 
-def _plain(path: str) -> str:
-    if path.startswith("/") or not {"", ".", ".."}.isdisjoint(path.split("/")):
-        raise ValueError(f"{path!r} is not a path below the work directory")
-    return path
-
-
-def _literal(value: str) -> str:
-    if "${" in value:
-        raise ValueError("it takes a value from this machine, which tested code could read; write the value out")
-    return value
-
-
 class _Metadata(BaseModel):
     family: str = ""
     grader: str = ""
-    editable: tuple[Annotated[str, AfterValidator(_plain)], ...] = ()
-    visible: tuple[Annotated[str, AfterValidator(_plain)], ...] = ()
+    editable: tuple[Annotated[str, AfterValidator(written.plain)], ...] = ()
+    visible: tuple[Annotated[str, AfterValidator(written.plain)], ...] = ()
     repo: str = ""
     split: str = "default"
     base_commit: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
@@ -165,28 +159,32 @@ class _Reach(BaseModel):
     allowed_hosts: tuple[str, ...] | None = None
 
 
+type _Name = Annotated[str, AfterValidator(written.variable)]
+type _Value = Annotated[str, AfterValidator(written.literal)]
+
+
 class _Verifier(_Reach):
-    env: dict[str, Annotated[str, AfterValidator(_literal)]] = Field(default_factory=dict)
+    env: dict[_Name, _Value] = Field(default_factory=dict)
     environment: _Reach = _Reach()
 
 
 class _Environment(_Reach):
-    workdir: str = Field(default="/app", pattern="^/")
-    docker_image: str | None = None
-    memory_mb: int = Field(default=2048, gt=0)
+    workdir: Annotated[str, AfterValidator(written.passable)] = Field(default="/app", pattern="^/")
+    docker_image: Annotated[str, AfterValidator(written.passable)] | None = None
+    memory_mb: int = Field(default=2048, ge=LEAST_MEMORY_MB)
     storage_mb: int | None = Field(default=None, gt=0)
 
 
 class _Config(BaseModel):
     """What Lego-RL reads of a ``task.toml``; Harbor reads the rest."""
 
-    metadata: _Metadata = _Metadata()
+    metadata: Annotated[_Metadata, BeforeValidator(written.spelt)] = _Metadata()
     agent: _Agent = _Agent()
     verifier: _Verifier = _Verifier()
     environment: _Environment = _Environment()
 
 
-type _Word = Annotated[str, Field(min_length=1)]
+type _Word = Annotated[str, Field(min_length=1), AfterValidator(written.passable)]
 
 
 class _Spec(BaseModel):
@@ -196,7 +194,7 @@ class _Spec(BaseModel):
     pass_to_pass: tuple[_Word, ...] = Field(alias="PASS_TO_PASS")
     command: _Word
     parser: _Word
-    test_files: tuple[Annotated[str, AfterValidator(_plain)], ...]
+    test_files: tuple[Annotated[str, AfterValidator(written.plain)], ...]
 
 
 def _read_text(path: Path) -> str:

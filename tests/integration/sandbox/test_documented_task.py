@@ -1,9 +1,11 @@
-"""The task of docs/tasks.md is graded by the script of docs/tasks.md, both as they stand there."""
+"""The task of docs/tasks.md is graded by its script and trained on by its recipe, all as they stand on the page."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,29 @@ def test_empty():
 """
 
 
+REST = """
+[run]
+dir = "run"
+steps = 1
+
+[policy]
+path = "builtin:demo"
+
+[harness]
+name = "claude-code"
+options = { bare = true }
+
+[budget]
+turns = 2
+context_tokens = 4096
+output_tokens = 96
+
+[sandbox]
+state = "state"
+"""
+"""What the page's part of a recipe leaves out."""
+
+
 def block(language: str, word: str) -> str:
     """The one block of a language that holds a word."""
     blocks = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
@@ -33,16 +58,7 @@ def block(language: str, word: str) -> str:
 
 @pytest.mark.parametrize("environment", ["bubblewrap", pytest.param("docker", marks=pytest.mark.docker)])
 def test_the_fix_is_told_from_nothing(request: pytest.FixtureRequest, tmp_path: Path, environment: str) -> None:
-    task = tmp_path / "my-tasks" / "fee-001"
-    write_files(task, {
-        "task.toml": block("toml", "schema_version"),
-        "instruction.md": "The total leaves out the first fee.\n",
-        "environment/Dockerfile": "FROM python:3.12-slim\nWORKDIR /app\nCOPY repo/ /app/\n",
-        "environment/repo/fee.py": BROKEN,
-        "tests/spec.json": block("json", "FAIL_TO_PASS"),
-        "tests/files/tests/test_fee.py": TESTS,
-        "solution/files/fee.py": BROKEN.replace("[1:]", ""),
-    })  # fmt: skip
+    task = documented_task(tmp_path)
     script = tmp_path / "check.py"
     script.write_text(block("python", "asyncio.run(check("))
     docker = {"DOCKER_HOST": request.getfixturevalue("docker_host")} if environment == "docker" else {}
@@ -55,3 +71,39 @@ def test_the_fix_is_told_from_nothing(request: pytest.FixtureRequest, tmp_path: 
         f"empty 0 {dict(zip(names, ('failed', 'passed'), strict=True))}",
         f"gold 1 {dict.fromkeys(names, 'passed')}",
     ]
+    if environment == "bubblewrap":
+        (task / "tests" / "test.sh").unlink()
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("task fee-001 has no tests/test.sh")
+
+
+def documented_task(tmp_path: Path) -> Path:
+    """The page's files, and what a reader has of their own."""
+    task = tmp_path / "my-tasks" / "fee-001"
+    write_files(task, {
+        "task.toml": block("toml", "schema_version"),
+        "instruction.md": "The total leaves out the first fee.\n",
+        "environment/Dockerfile": "FROM python:3.12-slim\nWORKDIR /app\nCOPY repo/ /app/\n",
+        "environment/repo/fee.py": BROKEN,
+        "tests/spec.json": block("json", "FAIL_TO_PASS"),
+        "tests/test.sh": block("sh", "reward"),
+        "tests/files/tests/test_fee.py": TESTS,
+        "solution/files/fee.py": BROKEN.replace("[1:]", ""),
+    })  # fmt: skip
+    return task
+
+
+def test_a_step_is_trained_on_it(tmp_path: Path) -> None:
+    documented_task(tmp_path)
+    (recipe,) = re.findall(r"(?:^    .*\n|^\n)+", PAGE[PAGE.index("    [tasks]\n") :], flags=re.MULTILINE)[:1]
+    part = textwrap.dedent(recipe).replace("[rollout]\n", "[rollout]\ngroup_size = 4\n")
+    (tmp_path / "mine.toml").write_text(part + REST)
+    command = [sys.executable, "-c", "from lego_rl.cli import main; main()", "train", "mine.toml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    outcomes = [json.loads(path.read_text()) for path in (tmp_path / "run" / "trials").glob("*/outcome.json")]
+    assert len(outcomes) == 4
+    assert {outcome["outcome"]["reward"] for outcome in outcomes} <= {0, 1}, "each was graded"
+    (line,) = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(line)["step"] == 0

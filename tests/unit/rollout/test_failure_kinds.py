@@ -1,15 +1,18 @@
 """An exception is sorted by where it was raised and of which class it was: Harbor keeps no more of it than the name."""
 
+import shutil
+
 import pytest
-from evidence_kit import LOSSES, PATCH, ROOT, ended, failure, worked
+from evidence_kit import FULL, LOSSES, PATCH, ROOT, ended, failure, worked
 from harbor.trial.errors import AgentSetupTimeoutError, EnvironmentStartTimeoutError, VerifierTimeoutError
 
 from lego_rl.engine.protocol import EngineError
-from lego_rl.errors import RunError, SandboxError, TaskError
+from lego_rl.errors import RunError, SandboxError, TaskError, UnservedTaskError
 from lego_rl.rollout import evidence
 from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.harbor_trial import Grades
 from lego_rl.sandbox.docker.engine import DaemonError
+from lego_rl.sandbox.dockerfile import NeedsBuildError
 from lego_rl.sandbox.grading import GradingStartError
 from lego_rl.sandbox.kubernetes.errors import ClusterError
 from lego_rl.sandbox.loss import Loss, LossCause, RuntimeLostError, SandboxKilledError, SandboxLostError, lost
@@ -19,13 +22,22 @@ from lego_rl.sandbox.transfer import TransferError
 
 
 @pytest.mark.parametrize(
-    "kind", [SandboxError, RunError, ClusterError, DaemonError, EnvironmentStartTimeoutError, PermissionError]
+    "kind",
+    [SandboxError, RunError, ClusterError, DaemonError, EnvironmentStartTimeoutError, PermissionError, shutil.Error],
 )
 def test_what_fails_before_the_sandbox_stands_is_its_start(kind: type[Exception]) -> None:
     assert ended(worked(began=False, sandbox_started=False), Grades(), failure(kind)) == (Ended.SANDBOX_START, None)
 
 
-@pytest.mark.parametrize(("kind", "row"), [(TaskError, Ended.TASK_UNUSABLE), (SealError, Ended.SEAL_FAILED)])
+@pytest.mark.parametrize(
+    ("kind", "row"),
+    [
+        (TaskError, Ended.TASK_UNUSABLE),
+        (UnservedTaskError, Ended.TASK_UNUSABLE),
+        (NeedsBuildError, Ended.TASK_UNUSABLE),
+        (SealError, Ended.SEAL_FAILED),
+    ],
+)
 def test_what_is_wrong_with_the_task_or_the_seal_has_a_row_of_its_own(kind: type[Exception], row: Ended) -> None:
     assert ended(worked(began=False, sandbox_started=False), Grades(), failure(kind)) == (row, None)
 
@@ -33,6 +45,12 @@ def test_what_is_wrong_with_the_task_or_the_seal_has_a_row_of_its_own(kind: type
 @pytest.mark.parametrize("kind", [SandboxError, TransferError, SandboxLostError, AgentSetupTimeoutError, OSError])
 def test_what_fails_before_the_harness_is_started_is_its_set_up(kind: type[Exception]) -> None:
     assert ended(worked(began=False), Grades(), failure(kind)) == (Ended.SETUP_FAILED, None)
+
+
+def test_a_host_that_is_full_when_nothing_was_begun_is_told_from_a_task_that_is_wrong() -> None:
+    unbegun = worked(began=False, sandbox_started=False)
+    assert ended(unbegun, Grades(), failure(OSError), FULL) == (Ended.HOST_DISK_FULL, None)
+    assert ended(unbegun, Grades(), failure(TaskError), FULL) == (Ended.TASK_UNUSABLE, None)
 
 
 @pytest.mark.parametrize("kind", ["KeyError", "ValueError", "SomethingOfHarbors", "object", "Exception"])

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lego_rl.errors import SandboxError
+from lego_rl.errors import UnservedTaskError
 from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
 from lego_rl.sandbox.bubblewrap.preflight import check_machine
-from lego_rl.sandbox.image import Image, PreparedTree, check_rootfs, prepare_image
+from lego_rl.sandbox.image import Image, PreparedTree, check_rootfs, copied, prepare_image, recipe_of
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.probe import WORKDIR, probe
@@ -81,21 +81,29 @@ class BubblewrapProvider:
         """See `Provider.check_network`."""
         check_network(network)
 
+    def check_image(self, environment: Path, *, workdir: str, docker_image: str | None = None) -> None:
+        """See `Provider.check_image`."""
+        self._check_named(environment, docker_image)
+        copied(environment, recipe_of(environment, workdir))
+
     def prepare(
         self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History = DEFAULT_HISTORY
     ) -> BubblewrapImage:
         """See `Provider.prepare`; an image is not pulled: unpacked, it is the `rootfs`."""
-        if docker_image and self.rootfs is None:
-            raise SandboxError(
-                f"task {environment.parent.name} needs the image {docker_image}",
-                "unpack it and give the folder as sandbox.rootfs",
-            )
+        self._check_named(environment, docker_image)
         return BubblewrapImage(
             prepare_image(environment, self.state, workdir=workdir, rootfs=self.rootfs, history=history),
             prepare_toolchain(self.state, below_folder_root=self.rootfs is not None),
             self.state,
             self.services,
         )
+
+    def _check_named(self, environment: Path, docker_image: str | None) -> None:
+        if docker_image and self.rootfs is None:
+            raise UnservedTaskError(
+                f"task {environment.parent.name} needs the image {docker_image}",
+                "unpack it and give the folder as sandbox.rootfs, or use Docker",
+            )
 
     async def probe(self) -> LimitReport:
         """See `Provider.probe`."""
@@ -114,10 +122,10 @@ def check_network(network: Network) -> None:
     """Refuse what cannot be relayed: anything but named hosts.
 
     Raises:
-        SandboxError: It is a public network.
+        UnservedTaskError: It is a public network.
     """
     if isinstance(network, PublicNetwork):
-        raise SandboxError(
+        raise UnservedTaskError(
             "bubblewrap gives tests no public network",
             'name what they need: network_mode = "allowlist" and allowed_hosts in [verifier] of the task.toml',
         )

@@ -23,8 +23,8 @@ from lego_rl.sandbox.docker.labels import IMAGE
 from lego_rl.sandbox.docker.origin import Origin
 from lego_rl.sandbox.docker.root import Root, host_root, image_root
 from lego_rl.sandbox.docker.tree import tree_of
-from lego_rl.sandbox.dockerfile import NeedsBuildError, Recipe
-from lego_rl.sandbox.image import fingerprint, image_of, recipe_of
+from lego_rl.sandbox.dockerfile import NeedsBuildError, Recipe, dockerfile_text
+from lego_rl.sandbox.image import copied, fingerprint, image_of, recipe_of
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.outside_user import owner_uid
@@ -102,6 +102,41 @@ class ImageMaker:
         except NeedsBuildError:
             return self.built()
 
+    def check(self, docker_image: str | None, base: str) -> None:
+        """See, without copying or building anything, whether `made` can do its part.
+
+        Raises:
+            TaskError: There is nothing to make a work tree of.
+            SandboxError: An image that it starts from is not here.
+        """
+        needed = [docker_image] if docker_image is not None else self._starts_from(base)
+        for name in needed:
+            self._check_here(name)
+
+    def _starts_from(self, base: str) -> list[str]:
+        """The images that a task without one of its own starts from, but for the host's."""
+        try:
+            recipe = recipe_of(self.environment, self.workdir)
+            copied(self.environment, recipe)
+            return [] if base == HOST else [_plain_base(self.environment, recipe) if base == TASK else base]
+        except NeedsBuildError:
+            return list(bases(self._dockerfile()))
+
+    def _check_here(self, name: str) -> None:
+        if self.engine.image(name) is None:
+            raise SandboxError(
+                f"task {self.environment.parent.name} starts from {name}, which Docker does not have",
+                f"docker pull {name}",
+            )
+
+    def _dockerfile(self) -> Path:
+        dockerfile = self.environment / "Dockerfile"
+        if not dockerfile.is_file():
+            raise SandboxError(
+                f"task {self.environment.parent.name} has no Dockerfile to start from", "set sandbox.docker.image"
+            )
+        return dockerfile
+
     def named(self, name: str) -> DockerImage:
         """What a task names; the repository, where there is one beside it, lies over what the image has."""
         root = image_root(self.engine, name, self.state, owner_uid())
@@ -113,11 +148,7 @@ class ImageMaker:
         """What a Dockerfile that needs no build, or none at all, puts over a root."""
         name = base
         if base == TASK:
-            name = recipe_of(self.environment, self.workdir).base
-            if not re.fullmatch(r"[^\s$]+", name):
-                raise NeedsBuildError(
-                    f"{self.environment} does not plainly name what it starts from", "write FROM NAME"
-                )
+            name = _plain_base(self.environment, recipe_of(self.environment, self.workdir))
         if base == HOST:
             root = host_root(self.engine, self.state, owner_uid())
         else:
@@ -131,16 +162,8 @@ class ImageMaker:
         Raises:
             SandboxError: A base image is missing, or a step failed.
         """
-        dockerfile = self.environment / "Dockerfile"
-        if not dockerfile.is_file():
-            raise SandboxError(
-                f"task {self.environment.parent.name} has no Dockerfile to start from", "set sandbox.docker.image"
-            )
-        for base in bases(dockerfile):
-            if self.engine.image(base) is None:
-                raise SandboxError(
-                    f"{dockerfile} starts from {base}, which Docker does not have", f"docker pull {base}"
-                )
+        for base in bases(self._dockerfile()):
+            self._check_here(base)
         name = f"{BUILT}:{fingerprint([self.environment])}"
         with _one_at_a_time(self.state):
             if self.engine.image(name) is None:
@@ -170,10 +193,16 @@ class ImageMaker:
         )
 
 
+def _plain_base(environment: Path, recipe: Recipe) -> str:
+    if not re.fullmatch(r"[^\s$]+", recipe.base):
+        raise NeedsBuildError(f"{environment} does not plainly name what it starts from", "write FROM NAME")
+    return recipe.base
+
+
 def bases(dockerfile: Path) -> Iterator[str]:
     """The images that a Dockerfile starts from, without its own stages and what it makes of variables."""
     stages = {"scratch"}
-    for found in FROM.finditer(dockerfile.read_text(encoding="utf-8")):
+    for found in FROM.finditer(dockerfile_text(dockerfile)):
         if found[1].lower() not in stages and "$" not in found[1]:
             yield found[1]
         stages.add((found[2] or "").lower())

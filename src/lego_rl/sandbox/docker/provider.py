@@ -44,12 +44,15 @@ class DockerProvider:
     def check_network(self, network: Network) -> None:
         """See `Provider.check_network`: there is no network that a container cannot be given."""
 
+    def check_image(self, environment: Path, *, workdir: str, docker_image: str | None = None) -> None:
+        """See `Provider.check_image`."""
+        self._maker(environment, workdir).check(docker_image, self.base)
+
     def prepare(
         self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History = DEFAULT_HISTORY
     ) -> DockerImage:
         """See `Provider.prepare`."""
-        maker = ImageMaker(self.engine, self.state, self.services, environment, workdir, history)
-        return maker.made(docker_image, self.base)
+        return self._maker(environment, workdir, history).made(docker_image, self.base)
 
     async def probe(self) -> LimitReport:
         """See `Provider.probe`."""
@@ -63,6 +66,9 @@ class DockerProvider:
         for run in self.state.stale():
             sweep(self.engine, self.state, run)
         return sorted({*containers, *self.state.reap_stale()})
+
+    def _maker(self, environment: Path, workdir: str, history: History = DEFAULT_HISTORY) -> ImageMaker:
+        return ImageMaker(self.engine, self.state, self.services, environment, workdir, history)
 
     def _around(self, tree: Path) -> DockerImage:
         uid = owner_uid()

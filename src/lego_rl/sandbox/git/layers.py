@@ -18,6 +18,7 @@ from dulwich.object_store import DiskObjectStore
 from dulwich.objects import ObjectID
 
 from lego_rl.errors import TaskError
+from lego_rl.sandbox.copying import copy_tree, is_plain
 from lego_rl.sandbox.git.manifest import HistorySeal, SealedRepository, ids_digest, sealed_files
 from lego_rl.sandbox.git.reachable import (
     GITLINK,
@@ -262,12 +263,4 @@ def _described(inside: str, target: Path, reach: Reach | None) -> SealedReposito
 
 def copy_as_it_is(entry: Path, target: Path) -> None:
     """Copy a git directory, or the file or link that stands for one; links are kept, sockets and pipes left out."""
-    if entry.is_dir() and not entry.is_symlink():
-        shutil.copytree(entry, target, symlinks=True, dirs_exist_ok=True, ignore=_special)
-    else:
-        shutil.copy2(entry, target, follow_symlinks=False)
-
-
-def _special(folder: str, names: list[str]) -> set[str]:
-    paths = ((name, Path(folder, name)) for name in names)
-    return {name for name, path in paths if not (path.is_symlink() or path.is_file() or path.is_dir())}
+    copy_tree(entry, target, lambda _, mode: is_plain(mode))

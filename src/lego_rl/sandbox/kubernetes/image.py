@@ -11,9 +11,9 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from lego_rl.errors import SandboxError
+from lego_rl.errors import UnservedTaskError
 from lego_rl.sandbox.dockerfile import Recipe
-from lego_rl.sandbox.image import image_of, recipe_of
+from lego_rl.sandbox.image import copied, image_of, recipe_of
 from lego_rl.sandbox.image_trees import place_of
 from lego_rl.sandbox.kubernetes import manifests, pod_status, tree
 from lego_rl.sandbox.kubernetes.blocking import in_a_loop_of_its_own
@@ -75,10 +75,10 @@ def check_network(network: Network) -> None:
     """Refuse what a cluster's policies cannot say: they know addresses, not names.
 
     Raises:
-        SandboxError: It is named hosts.
+        UnservedTaskError: It is named hosts.
     """
     if isinstance(network, NamedHosts):
-        raise SandboxError(
+        raise UnservedTaskError(
             "pods cannot be given named hosts (allowed_hosts)",
             'set sandbox.environment to "bubblewrap" or "docker", or network_mode = "public" in its [verifier]',
         )
@@ -97,18 +97,33 @@ def prepare(
 
     Raises:
         TaskError: There is nothing to make a work tree of, or a repository of the task cannot be sealed.
-        SandboxError: No image is named, or it cannot be shown.
+        UnservedTaskError: No image is named.
+        SandboxError: It cannot be shown.
     """
-    recipe = _recipe(environment, workdir, docker_image)
-    reference = docker_image or settings.image or recipe.base
-    if not re.fullmatch(r"[^\s$]+", reference):
-        raise SandboxError(
-            f"task {environment.parent.name} names no image",
-            "set docker_image in its [environment], or sandbox.kubernetes.image",
-        )
+    recipe, reference = named_image(settings, environment, workdir=workdir, docker_image=docker_image)
     shown = _show(settings, state, reference, recipe.workdir)
     prepared = image_of(environment, recipe, state, history, base=shown.tree, rootfs=None)
     return KubernetesImage(prepared, settings, reference, shown.identity, shown.tree)
+
+
+def named_image(
+    settings: KubernetesSettings, environment: Path, *, workdir: str, docker_image: str | None
+) -> tuple[Recipe, str]:
+    """What a task lays over an image, and the image.
+
+    Raises:
+        TaskError: A file that is laid over it is not there.
+        UnservedTaskError: No image is named, or the task's Dockerfile needs a build.
+    """
+    recipe = _recipe(environment, workdir, docker_image)
+    copied(environment, recipe)
+    reference = docker_image or settings.image or recipe.base
+    if not re.fullmatch(r"[^\s$]+", reference):
+        raise UnservedTaskError(
+            f"task {environment.parent.name} names no image",
+            "set docker_image in its [environment], or sandbox.kubernetes.image",
+        )
+    return recipe, reference
 
 
 def _recipe(environment: Path, workdir: str, docker_image: str | None) -> Recipe:

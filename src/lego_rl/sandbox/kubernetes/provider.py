@@ -8,7 +8,7 @@ from lego_rl.sandbox.kubernetes import lease
 from lego_rl.sandbox.kubernetes.access import check_access
 from lego_rl.sandbox.kubernetes.api import Api
 from lego_rl.sandbox.kubernetes.blocking import in_a_loop_of_its_own
-from lego_rl.sandbox.kubernetes.image import KubernetesImage, check_network, prepare
+from lego_rl.sandbox.kubernetes.image import KubernetesImage, check_network, named_image, prepare
 from lego_rl.sandbox.kubernetes.labels import owner_of
 from lego_rl.sandbox.kubernetes.settings import KubernetesSettings
 from lego_rl.sandbox.limits import LimitReport
@@ -41,6 +41,10 @@ class KubernetesProvider:
     def check_network(self, network: Network) -> None:
         """See `Provider.check_network`."""
         check_network(network)
+
+    def check_image(self, environment: Path, *, workdir: str, docker_image: str | None = None) -> None:
+        """See `Provider.check_image`."""
+        named_image(self.settings, environment, workdir=workdir, docker_image=docker_image)
 
     def prepare(
         self, environment: Path, *, workdir: str, docker_image: str | None = None, history: History = DEFAULT_HISTORY
