@@ -55,6 +55,7 @@ while True:
 _LATE = """import os, time
 while os.getppid() != 1:  # until the agent has ended
     time.sleep(0.05)
+time.sleep(1.5)  # until everything of it should have been killed: what is written before is still its work
 text = open("/app/calc/core.py").read()
 open("/app/calc/core.py", "w").write(text.replace("a - b", "a + b"))
 time.sleep(20)
