@@ -34,7 +34,7 @@ from lego_rl.sandbox.reward_file import InvalidRewardError, read_reward
 from lego_rl.sandbox.sandbox import Completed, Phase, Sandbox
 from lego_rl.sandbox.transfer import TransferError
 from lego_rl.sandbox.verdict import Change, GradingEnd, Patch, Verdict
-from lego_rl.tasks.reports import TestStatus, parser_named
+from lego_rl.tasks.reports import Report, TestStatus, parser_named
 from lego_rl.tasks.task import Task, TestScript, TestSpec
 
 GRADING_SECONDS = 600.0
@@ -106,7 +106,7 @@ async def grade(
             box, run, image.workdir, [*_deletions_first(split.applied), *hidden], timeout_sec
         )
         await box.kill()
-        judged = await _judge(task.tests, box)
+        judged = await _judge(task.tests, box, done)
     finally:
         await box.close()
     if ended == "completed":
@@ -166,13 +166,14 @@ class _Judged:
     note: str = ""
 
 
-async def _judge(tests: TestSpec | TestScript, box: Sandbox) -> _Judged:
+async def _judge(tests: TestSpec | TestScript, box: Sandbox, done: Completed | None) -> _Judged:
     match tests:
         case TestSpec() as spec:
             report = await box.report()
             wanted = (*spec.fail_to_pass, *spec.pass_to_pass)
-            statuses = await asyncio.to_thread(parser_named(spec.parser), report, wanted)
-            passed = all(statuses[test] == "passed" for test in wanted)
+            left = Report(report, None if done is None else done.returncode)
+            statuses = await asyncio.to_thread(parser_named(spec.parser).statuses, left, wanted)
+            passed = bool(wanted) and all(statuses[test] == "passed" for test in wanted)
             return _Judged(1 if passed else 0, "completed" if report else "no_report", statuses, report)
         case TestScript():
             content, text = await box.report(REWARD_JSON), await box.report(REWARD_TEXT)

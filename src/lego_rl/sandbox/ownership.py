@@ -28,7 +28,7 @@ from lego_rl.sandbox.shipped_helpers import is_test
 from lego_rl.sandbox.strays import STRAY, Strays, strays_of
 from lego_rl.sandbox.task_tree import TaskTree
 from lego_rl.sandbox.verdict import Change, Patch
-from lego_rl.tasks.reports import dotted, junit_key
+from lego_rl.tasks.reports.junit import dotted, junit_key
 from lego_rl.tasks.task import Task, TestSpec
 
 CONFIGURATION = frozenset({

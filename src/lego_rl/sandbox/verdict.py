@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lego_rl.tasks.reports import TestStatus
+from lego_rl.tasks.reports.status import TestStatus
 
 type ChangeKind = Literal["file", "symlink", "deleted"]
 """What a path is after the agent's work."""

@@ -13,7 +13,8 @@ from lego_rl.errors import TaskError
 from lego_rl.tasks import written
 from lego_rl.tasks.history import AgentHistory, GradingHistory, History
 from lego_rl.tasks.network import NO_NETWORK, PORTS, Network, declared_network
-from lego_rl.tasks.reports import ambiguous, parser_named
+from lego_rl.tasks.provenance import Provenance
+from lego_rl.tasks.reports import parser_named
 from lego_rl.tasks.withheld import withheld_files
 
 LEAST_MEMORY_MB = 32
@@ -28,7 +29,7 @@ class TestSpec:
         fail_to_pass: Test ids that fail before the fix and must pass after it.
         pass_to_pass: Test ids that pass before and must still pass.
         command: Shell command run in the work directory; it writes its report where ``$LEGO_REPORT`` says.
-        parser: Name of the report parser (``tasks/reports.py``).
+        parser: Name of the report parser (`lego_rl.tasks.reports`).
         test_files: Paths relative to the work directory that are the task's own, whatever the patch says;
             their content is in ``tests/files/``.
     """
@@ -70,6 +71,7 @@ class Task:
         editable: Files and folders of the work tree that are the agent's to change though grading would keep them.
         visible: Files of the task directory that agents may see though they are tests or part of the solution.
         docker_image: The image that it names instead of bringing a Dockerfile.
+        source: Where it comes from, if it says so.
     """
 
     id: str
@@ -88,6 +90,7 @@ class Task:
     editable: tuple[str, ...] = ()
     docker_image: str | None = None
     visible: tuple[str, ...] = ()
+    source: Provenance | None = None
 
     @classmethod
     def load(cls, path: Path) -> "Task":
@@ -122,6 +125,7 @@ class Task:
             editable=config.metadata.editable,
             docker_image=config.environment.docker_image,
             visible=config.metadata.visible,
+            source=config.metadata.source,
         )
 
 
@@ -145,6 +149,7 @@ class _Metadata(BaseModel):
     repo: str = ""
     split: str = "default"
     base_commit: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
+    source: Provenance | None = None
     history: AgentHistory = "reachable"
     grading_history: GradingHistory = "same"
     verifier_ports: tuple[Annotated[int, Field(ge=1, le=65535)], ...] = PORTS
@@ -261,8 +266,9 @@ def _read_spec(path: Path) -> TestSpec:
         raise TaskError(f"{path} names no FAIL_TO_PASS test", "a task without a failing test cannot be graded")
     if both := set(spec.fail_to_pass) & set(spec.pass_to_pass):
         raise TaskError(f"{path} has {min(both)} in FAIL_TO_PASS and in PASS_TO_PASS", "leave it in one of them")
-    parser_named(spec.parser)
-    if alike := ambiguous((*spec.fail_to_pass, *spec.pass_to_pass)):
+    parser = parser_named(spec.parser)
+    parser.check_usable()
+    if alike := parser.ambiguous((*spec.fail_to_pass, *spec.pass_to_pass)):
         raise TaskError(
             f"{path}: a report cannot tell {' from '.join(alike)}",
             "rename one of the test files, or leave one test out",

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import tracemalloc
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lego_rl.errors import TaskError
-from lego_rl.tasks.reports import MAX_TAG_BYTES, ambiguous, parse_pytest_junit, parser_named
+from lego_rl.tasks.reports import Report, TestStatus, parser_named
+from lego_rl.tasks.reports.junit import MAX_TAG_BYTES
+
+
+def parse_pytest_junit(report: bytes, wanted: Iterable[str]) -> dict[str, TestStatus]:
+    return parser_named("pytest-junit").statuses(Report(report), wanted)
+
 
 REPORT = b"""<?xml version="1.0" encoding="utf-8"?>
 <testsuites><testsuite name="pytest" tests="6">
@@ -159,6 +166,7 @@ def test_unknown_parser() -> None:
 
 def test_two_tests_that_a_report_names_alike() -> None:
     pair = ("tests/test_a.py::test_x", "tests.test_a.py::test_x")
+    ambiguous = parser_named("pytest-junit").ambiguous
     assert ambiguous(["b.py::test_x", *pair]) == pair
     assert ambiguous(["a/b.py::C::t[1]", "a/b/C.py::t[1]"]) is not None
     assert ambiguous(["a.py::t", "a.py::t", "a.py::t[1]", "a.py::C::t", "b.py::t"]) is None

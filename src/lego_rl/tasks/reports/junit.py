@@ -1,50 +1,42 @@
-"""From a test report to a status for each test, by the name that ``tests/spec.json`` gives.
-
-Invariant: a report is hostile input (the tested code runs in the process that writes it). A parser never raises on it,
-and a test that it does not name is ``missing``.
-"""
+"""pytest's ``--junitxml``, of any family: one entry a test, read without keeping what nobody asked for."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
-from typing import Literal
 from xml.parsers import expat
 
-from lego_rl.errors import TaskError
-
-type TestStatus = Literal["passed", "failed", "error", "skipped", "missing"]
-"""A test's result. ``missing``: the report does not name it, which is never guessed to be a pass."""
-
-type Parser = Callable[[bytes, Iterable[str]], dict[str, TestStatus]]
-"""Report and the test ids that are asked for → the status of each."""
+from lego_rl.tasks.reports.status import SEVERITY, Report, TestStatus
 
 MAX_TAG_BYTES = 1 << 21
 """Of one tag: until a tag with all its attributes is read, no other thread of this process runs."""
 CHUNK_BYTES = 1 << 18
 
-_SEVERITY: Mapping[TestStatus, int] = {"passed": 0, "skipped": 1, "error": 2, "failed": 3}
 _ELEMENTS: Mapping[str, TestStatus] = {"failure": "failed", "error": "error", "skipped": "skipped"}
 
 
-def parser_named(name: str) -> Parser:
-    """The parser called `name`.
+class JunitParser:
+    """``pytest-junit``. Ids are as pytest prints them: ``path::[Class::]name[parameters]``.
 
-    Raises:
-        TaskError: There is none.
+    The command's exit status says nothing more: pytest writes an entry for whatever makes it fail.
     """
-    if name not in PARSERS:
-        raise TaskError(f"there is no report parser {name!r}", f"use one of {', '.join(sorted(PARSERS))}")
-    return PARSERS[name]
 
+    def statuses(self, report: Report, wanted: Iterable[str]) -> dict[str, TestStatus]:
+        """Where a test is named twice (a failing teardown adds an entry) the worse status counts."""
+        keys = {test: junit_key(test) for test in wanted}
+        found = _junit_cases(report.content, frozenset(keys.values()))
+        return {test: found.get(key, "missing") for test, key in keys.items()}
 
-def parse_pytest_junit(report: bytes, wanted: Iterable[str]) -> dict[str, TestStatus]:
-    """pytest's ``--junitxml`` (any family), for ids as pytest prints them: ``path::[Class::]name[parameters]``.
+    def ambiguous(self, tests: Iterable[str]) -> tuple[str, str] | None:
+        """Two tests whose paths, classes and names run together: separators become dots, and names may hold dots."""
+        by_key: dict[tuple[str, str], str] = {}
+        for test in tests:
+            other = by_key.setdefault(junit_key(test), test)
+            if other != test:
+                return other, test
+        return None
 
-    Where a test is named twice (a failing teardown adds an entry) the worse status counts.
-    """
-    keys = {test: junit_key(test) for test in wanted}
-    found = _junit_cases(report, frozenset(keys.values()))
-    return {test: found.get(key, "missing") for test, key in keys.items()}
+    def check_usable(self) -> None:
+        """Nothing is needed that could be missing."""
 
 
 def _junit_cases(report: bytes, wanted: frozenset[tuple[str, str]]) -> dict[tuple[str, str], TestStatus]:
@@ -60,7 +52,7 @@ def _junit_cases(report: bytes, wanted: frozenset[tuple[str, str]]) -> dict[tupl
             if current is not None:
                 cases.setdefault(current, "passed")
         elif current is not None and tag in _ELEMENTS:
-            cases[current] = max(cases[current], _ELEMENTS[tag], key=_SEVERITY.__getitem__)
+            cases[current] = max(cases[current], _ELEMENTS[tag], key=SEVERITY.__getitem__)
 
     def closed(tag: str) -> None:
         nonlocal current
@@ -86,16 +78,6 @@ def _junit_cases(report: bytes, wanted: frozenset[tuple[str, str]]) -> dict[tupl
     return cases
 
 
-def ambiguous(tests: Iterable[str]) -> tuple[str, str] | None:
-    """Two different tests that a report names alike, so that a pass of one would be one of both."""
-    by_key: dict[tuple[str, str], str] = {}
-    for test in tests:
-        other = by_key.setdefault(junit_key(test), test)
-        if other != test:
-            return other, test
-    return None
-
-
 def dotted(path: str) -> str:
     """A file's part of pytest's class names. Two files can have the same: separators become dots, and a name may hold
     some of its own."""
@@ -108,7 +90,3 @@ def junit_key(test: str) -> tuple[str, str]:
     path, *names = address.split("::")
     name = names[-1] if names else ""
     return ".".join([dotted(path), *names[:-1]]), f"{name}{bracket}{parameters}"
-
-
-PARSERS: dict[str, Parser] = {"pytest-junit": parse_pytest_junit}
-"""Parser by the name that a specification gives."""

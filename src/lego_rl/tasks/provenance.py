@@ -1,0 +1,52 @@
+"""Where a task comes from: what its ``task.toml`` keeps of the row or the repository that it was made of.
+
+Invariant: nothing here is shown to an agent, and nothing here was measured; `unmeasured` says what still has to be.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+type Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+"""SHA-256, in hexadecimal digits."""
+
+type Unmeasured = Literal["image", "tests", "lists"]
+"""``image``: nobody here has seen the image or its recipe. ``tests``: nobody here has run the tests. ``lists``: which
+tests fail before the fix and pass after it is not known at all, and `lego_rl.tasks.task.Task.load` refuses the task."""
+
+
+class Provenance(BaseModel):
+    """``[metadata.source]`` of a ``task.toml``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: str = Field(min_length=1)
+    """Of the rows, or how the task was made: a name of `lego_rl.tasks.convert.registry`, ``mined``, ``injected`` …"""
+    converter: int = 1
+    """Changes when the same row would become another task."""
+    instance_id: str = Field(min_length=1)
+    """As the row has it."""
+    repo: str = ""
+    """As the row has it: of a mirror, or without an owner, where that is what it says."""
+    base_commit: str = ""
+    """As the row has it."""
+    created_at: str = ""
+    """Of the issue or the pull request, in ISO 8601 where the row says so."""
+    licence: str = ""
+    """Of the repository."""
+    image: str = ""
+    """Container image."""
+    row_sha256: Digest | None = None
+    """Of the row, as compact JSON with sorted keys; ``None`` where there was none."""
+    issue_sha256: Digest | None = None
+    """Of ``instruction.md``."""
+    patch_sha256: Digest | None = None
+    """Of ``solution/gold.patch``."""
+    unmeasured: tuple[Unmeasured, ...] = ()
+    """What ``lego-rl tasks validate`` has yet to find out."""
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        if len(set(self.unmeasured)) != len(self.unmeasured):
+            raise ValueError("unmeasured names something twice")
+        return self
