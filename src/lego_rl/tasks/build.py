@@ -5,14 +5,13 @@ written beside its place and renamed when it is complete.
 """
 
 import difflib
-import json
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from lego_rl.errors import TaskError
 from lego_rl.owner import owned_folder
 from lego_rl.tasks.bugtask import BugTask
+from lego_rl.tasks.directory import EnvironmentPart, SolutionPart, TaskDirectory, TestsPart
 from lego_rl.tasks.generate import families_of, generate
 from lego_rl.tasks.names import Split
 
@@ -23,33 +22,7 @@ POOL_SIZES: dict[Split, int] = {"train": 40, "heldout": 8, "unseen": 8}
 """Instances a family in each split of the built-in pool."""
 
 WORKDIR = "/app"
-
-_TASK_TOML = """\
-schema_version = "1.4"
-
-[task]
-name = "lego-rl/{id}"
-description = "Fix one bug in a small Python package"
-
-[metadata]
-grader = "tests"
-family = "{family}"
-split = "{split}"
-
-[agent]
-timeout_sec = 300.0
-network_mode = "no-network"
-
-[verifier]
-timeout_sec = 60.0
-
-[environment]
-workdir = "{workdir}"
-network_mode = "no-network"
-cpus = 1
-memory_mb = 2048
-storage_mb = 1024
-"""
+_DESCRIPTION = "Fix one bug in a small Python package"
 
 _DOCKERFILE = f"""\
 FROM python:3.12-slim
@@ -133,18 +106,7 @@ def build_pool(out: Path, seed: int = POOL_SEED, sizes: dict[Split, int] | None 
 
 def write_task(task: BugTask, pool: Path) -> Path:
     """Write one Harbor task directory under `pool`, all of it or nothing, and return it."""
-    pool.mkdir(parents=True, exist_ok=True)
-    root = pool / task.id
-    with tempfile.TemporaryDirectory(prefix=f".{task.id}-", dir=pool) as scratch:
-        unfinished = Path(scratch) / task.id
-        for name, text in task_texts(task).items():
-            file = unfinished / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
-            if name.endswith(".sh"):
-                file.chmod(0o755)
-        unfinished.rename(root)
-    return root
+    return directory_of(task).write(pool)
 
 
 def gold_patch(task: BugTask) -> str:
@@ -156,24 +118,34 @@ def gold_patch(task: BugTask) -> str:
 
 def task_texts(task: BugTask) -> dict[str, str]:
     """Every file of a task directory: path in it → text."""
+    return {name: content.decode() for name, content in directory_of(task).files().items()}
+
+
+def directory_of(task: BugTask) -> TaskDirectory:
+    """The task directory of a generated task."""
     (path,) = task.tests
-    spec = {
-        "FAIL_TO_PASS": task.fail_to_pass,
-        "PASS_TO_PASS": task.pass_to_pass,
-        "command": f"{_PYTEST} {path}",
-        "parser": "pytest-junit",
-        "test_files": [path],
-    }
-    texts = {
-        "task.toml": _TASK_TOML.format(id=task.id, family=task.family, split=task.split, workdir=WORKDIR),
-        "instruction.md": task.instruction,
-        "environment/Dockerfile": _DOCKERFILE,
-        "solution/solve.sh": _SOLVE_SH,
-        "solution/gold.patch": gold_patch(task),
-        f"solution/files/{task.bug.path}": task.fixed_files[task.bug.path],
-        "tests/spec.json": json.dumps(spec, indent=2) + "\n",
-        "tests/test.sh": _TEST_SH.format(workdir=WORKDIR, test=path),
-    }
-    texts |= {f"environment/repo/{name}": text for name, text in task.files.items()}
-    texts |= {f"tests/files/{name}": text for name, text in task.tests.items()}
-    return texts
+    fixed = {task.bug.path: task.fixed_files[task.bug.path].encode()}
+    return TaskDirectory(
+        id=task.id,
+        name=f"lego-rl/{task.id}",
+        description=_DESCRIPTION,
+        instruction=task.instruction,
+        family=task.family,
+        split=task.split,
+        environment=EnvironmentPart(
+            WORKDIR,
+            {
+                "Dockerfile": _DOCKERFILE.encode(),
+                **{f"repo/{name}": text.encode() for name, text in task.files.items()},
+            },
+        ),
+        tests=TestsPart(
+            task.fail_to_pass,
+            task.pass_to_pass,
+            command=f"{_PYTEST} {path}",
+            parser="pytest-junit",
+            script=_TEST_SH.format(workdir=WORKDIR, test=path),
+            files={name: text.encode() for name, text in task.tests.items()},
+        ),
+        solution=SolutionPart(gold_patch(task).encode(), _SOLVE_SH, fixed),
+    )

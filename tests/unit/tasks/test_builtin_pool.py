@@ -55,7 +55,7 @@ def test_the_folder_is_named_by_everything_that_is_written(generated: list[BugTa
     assert pool_digest(generated[1:]) != pool_digest(generated)
 
 
-@pytest.mark.parametrize("part", ["_TASK_TOML", "_DOCKERFILE", "_PYTEST", "_TEST_SH", "_SOLVE_SH"])
+@pytest.mark.parametrize("part", ["_DESCRIPTION", "_DOCKERFILE", "_PYTEST", "_TEST_SH", "_SOLVE_SH"])
 def test_a_changed_template_of_the_generator_makes_another_folder(
     generated: list[BugTask], part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
