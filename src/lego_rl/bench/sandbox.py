@@ -154,7 +154,7 @@ async def trial(task: Task, image: TaskImage) -> Overhead:
             grading = await image.start(Phase.GRADING, limits=LIMITS)
         try:
             assert isinstance(task.tests, TestSpec), "it is the benchmark's own task"
-            await grading.put(image.workdir, [*_records(patch), *task_files(task, task.tests)])
+            await grading.put(image.workdir, [*_records(patch), *task_files(task, task.tests, image.pristine)])
             with spent.step("stop"):
                 await grading.kill()
                 await grading.report()

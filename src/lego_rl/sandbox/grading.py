@@ -16,6 +16,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 from lego_rl.errors import SandboxError, TaskError
@@ -36,6 +37,7 @@ from lego_rl.sandbox.transfer import TransferError
 from lego_rl.sandbox.verdict import Change, GradingEnd, Patch, Verdict
 from lego_rl.tasks.reports import Report, TestStatus, parser_named
 from lego_rl.tasks.task import Task, TestScript, TestSpec
+from lego_rl.tasks.test_patch import patch_of, patched_files
 
 GRADING_SECONDS = 600.0
 START_PAUSES = (5.0, 20.0)
@@ -94,7 +96,7 @@ async def grade(
         TaskError: The task names a parser that does not exist, or lacks one of its test files.
     """
     started = time.monotonic()
-    run = await asyncio.to_thread(_plan, task)
+    run = await asyncio.to_thread(_plan, task, image.pristine)
     box = await _started(image, limits, task, run)
     try:
         env = {**box.environment, **run.env}
@@ -142,12 +144,12 @@ class _Run:
     logs: Sequence[Record] = ()
 
 
-def _plan(task: Task) -> _Run:
+def _plan(task: Task, pristine: Path) -> _Run:
     env = {**GRADING_ENVIRONMENT, **task.test_env, "LEGO_REPORT": f"{REPORT_FOLDER}/{REPORT_NAME}"}
     match task.tests:
         case TestSpec() as spec:
             parser_named(spec.parser)
-            return _Run(["sh", "-c", spec.command], env, task_files(task, spec))
+            return _Run(["sh", "-c", spec.command], env, task_files(task, spec, pristine))
         case TestScript():
             # Where the script writes its reward is the host's, and what is read is what is there when all are dead.
             verifier = Record("verifier", "symlink", REPORT_FOLDER.encode())
@@ -248,12 +250,22 @@ async def _apply_and_test(
     return _end(done), done, _log(done, box.limit_hits(), timeout_sec)
 
 
-def task_files(task: Task, spec: TestSpec) -> list[Record]:
-    """The task's own test files, from ``tests/files/``.
+def task_files(task: Task, spec: TestSpec, pristine: Path) -> list[Record]:
+    """The task's own test files, from ``tests/files/`` or as ``tests/test.patch`` makes them; first what it deletes.
 
     Raises:
-        TaskError: One that the specification names is not there.
+        TaskError: One that the specification names is not there, or the patch does not fit the pristine work tree.
     """
+    if (patch := patch_of(task.path)) is not None:
+        made = patched_files(patch, pristine)
+        return [
+            *(Record(file.path, "deleted") for file in made if file.content is None),
+            *(
+                Record(file.path, "file", file.content, 0o755 if file.executable else 0o644)
+                for file in made
+                if file.content is not None
+            ),
+        ]
     folder = task.path / "tests" / "files"
     records = list(read_tree(folder)) if folder.is_dir() else []
     present = {record.path for record in records}

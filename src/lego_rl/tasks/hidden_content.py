@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from lego_rl.tasks.task import Task, TestSpec
+from lego_rl.tasks.test_patch import TEST_PATCH, deciding_files, patch_of, patched_files
 
 MIN_BYTES = 64
 """Of a file that counts without a FAIL_TO_PASS test in it; a shorter one may be equal to another by chance."""
@@ -50,15 +51,28 @@ def hidden_files(task: Task, pristine: Path) -> tuple[HiddenFile, ...]:
 
     Raises:
         OSError: A file of the task cannot be read.
+        TaskError: ``tests/test.patch`` does not fit the work tree.
     """
     found = {name: place for name, place in _candidates(task, pristine) if name not in task.visible}
-    return tuple(HiddenFile(name, *digest_of(place)) for name, place in sorted(found.items()))
+    files = [HiddenFile(name, *digest_of(place)) for name, place in sorted(found.items())]
+    return (*files, *_patched(task, pristine))
+
+
+def _patched(task: Task, pristine: Path) -> Iterator[HiddenFile]:
+    """What ``tests/test.patch`` makes of the files that decide."""
+    name = f"tests/{TEST_PATCH}"
+    if (patch := patch_of(task.path)) is None or name in task.visible or not isinstance(task.tests, TestSpec):
+        return
+    deciding = deciding_files(task.tests.test_files, task.tests.fail_to_pass)
+    for file in patched_files(patch, pristine):
+        if file.content and file.path in deciding:
+            yield HiddenFile(f"{name} ({file.path})", len(file.content), hashlib.sha256(file.content).hexdigest())
 
 
 def _candidates(task: Task, pristine: Path) -> Iterator[tuple[str, Path]]:
     tests, solution = task.path / "tests", task.path / "solution"
     if isinstance(task.tests, TestSpec):
-        deciding = {test.partition("::")[0] for test in task.tests.fail_to_pass}
+        deciding = deciding_files(task.tests.test_files, task.tests.fail_to_pass)
         for name, place in _files(tests / "files"):
             is_test = PurePosixPath(name).name.startswith("test") or name.endswith("_test.py")
             if name in deciding or (is_test and _counts(place) and not _is_shown(place, pristine / name)):
@@ -86,7 +100,7 @@ def _counts(place: Path) -> bool:
 
 def _verifies(place: Path) -> bool:
     name = place.name.casefold()
-    return place.suffix in _PROGRAMS or name == "spec.json" or any(word in name for word in _ANSWERS)
+    return place.suffix in _PROGRAMS or name in ("spec.json", TEST_PATCH) or any(word in name for word in _ANSWERS)
 
 
 def _is_shown(place: Path, shown: Path) -> bool:

@@ -15,6 +15,7 @@ from lego_rl.tasks.history import AgentHistory, GradingHistory, History
 from lego_rl.tasks.network import NO_NETWORK, PORTS, Network, declared_network
 from lego_rl.tasks.provenance import Provenance
 from lego_rl.tasks.reports import parser_named
+from lego_rl.tasks.test_patch import TEST_PATCH, deciding_files, patch_of, patched_paths
 from lego_rl.tasks.withheld import withheld_files
 
 LEAST_MEMORY_MB = 32
@@ -31,7 +32,7 @@ class TestSpec:
         command: Shell command run in the work directory; it writes its report where ``$LEGO_REPORT`` says.
         parser: Name of the report parser (`lego_rl.tasks.reports`).
         test_files: Paths relative to the work directory that are the task's own, whatever the patch says;
-            their content is in ``tests/files/``.
+            their content is in ``tests/files/``, or what ``tests/test.patch`` makes of the work tree.
     """
 
     __test__ = False
@@ -98,6 +99,23 @@ class Task:
 
         Raises:
             TaskError: A file is missing or says something impossible; the message names it.
+        """
+        task = cls.load_unlisted(path)
+        if isinstance(task.tests, TestSpec) and not task.tests.fail_to_pass:
+            raise TaskError(
+                f"{path / 'tests' / 'spec.json'} names no FAIL_TO_PASS test",
+                "a task without a failing test cannot be graded; find out with: lego-rl tasks validate --record"
+                if task.source is not None and "lists" in task.source.unmeasured
+                else "a task without a failing test cannot be graded",
+            )
+        return task
+
+    @classmethod
+    def load_unlisted(cls, path: Path) -> "Task":
+        """Likewise, but for a task of which may be unknown yet which tests fail before the fix and pass after it.
+
+        Raises:
+            TaskError: As `load`, but for an empty FAIL_TO_PASS.
         """
         config = _read_config(path / "task.toml")
         instruction = _read_text(path / "instruction.md")
@@ -240,8 +258,11 @@ def _read_tests(folder: Path, config: _Config) -> TestSpec | TestScript:
     if not file.exists() and config.metadata.grader != "tests" and (folder / "test.sh").is_file():
         return TestScript()
     spec = _read_spec(file)
+    patch = patch_of(folder.parent)
+    if patch is not None:
+        _check_patch(patch, spec)
     for name in spec.test_files:
-        if not (folder / "files" / name).is_file():
+        if patch is None and not (folder / "files" / name).is_file():
             raise TaskError(
                 f"task {folder.parent.name} has no tests/files/{name}, which tests/spec.json names",
                 "add the hidden test",
@@ -253,6 +274,15 @@ def _read_tests(folder: Path, config: _Config) -> TestSpec | TestScript:
     return spec
 
 
+def _check_patch(patch: Path, spec: TestSpec) -> None:
+    if (patch.parent / "files").exists():
+        raise TaskError(f"{patch.parent} has hidden tests in files/ and in {TEST_PATCH}", "leave one of them")
+    if differing := set(patched_paths(patch)) ^ set(spec.test_files):
+        raise TaskError(
+            f"{patch} and test_files in spec.json differ on {min(differing)}", "name all files of the patch"
+        )
+
+
 def _read_spec(path: Path) -> TestSpec:
     try:
         spec = _Spec.model_validate(json.loads(_read_text(path)))
@@ -262,8 +292,6 @@ def _read_spec(path: Path) -> TestSpec:
             f"{path} is not a test specification: {said}",
             "it needs FAIL_TO_PASS, PASS_TO_PASS and test_files (lists of text), command and parser",
         ) from error
-    if not spec.fail_to_pass:
-        raise TaskError(f"{path} names no FAIL_TO_PASS test", "a task without a failing test cannot be graded")
     if both := set(spec.fail_to_pass) & set(spec.pass_to_pass):
         raise TaskError(f"{path} has {min(both)} in FAIL_TO_PASS and in PASS_TO_PASS", "leave it in one of them")
     parser = parser_named(spec.parser)
@@ -277,7 +305,7 @@ def _read_spec(path: Path) -> TestSpec:
 
 
 def _history(path: Path, config: _Config, spec: TestSpec | None) -> History:
-    deciding = {test.partition("::")[0] for test in spec.fail_to_pass} if spec is not None else set()
+    deciding = deciding_files(spec.test_files, spec.fail_to_pass) if spec is not None else frozenset()
     asked = config.metadata
     return History(asked.base_commit, asked.history, asked.grading_history, withheld_files(path, deciding))
 
