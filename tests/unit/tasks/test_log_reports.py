@@ -140,7 +140,18 @@ def test_a_parser_that_finds_only_what_it_is_asked_for_lists_nothing() -> None:
         listing_parser("pytest-junit")
 
 
+def test_ids_as_r2e_gym_has_them() -> None:
+    log = "PASSED r2e_tests/t1.py::T::a[x - y]\nPASSED r2e_tests/t1.py::b\nFAILED r2e_tests/t2.py::b - no\nPASSED c\n"
+    assert listing_parser("r2e-log").found(Report(log.encode(), 1)) == {"T.a[x": "passed", "b": "failed"}
+
+
+def test_names_that_hold_times() -> None:
+    log = "PASS: one (0.12 s)\nPASS: two in 3 msec\nPASS: three [4 ms]\nFAIL: three [5 ms]\n"
+    found = read(log, "one", "two", "three", parser="swebench-untimed:parse_log_jq", status=1)
+    assert found == ["passed", "passed", "failed"]
+
+
 def test_unknown_parsers() -> None:
     for name in ("swebench:parse_log_next", "swebench:", "swebench:os.system", "PYTEST-LOG"):
-        with pytest.raises(TaskError, match="use one of pytest-junit, pytest-log or swebench:NAME"):
+        with pytest.raises(TaskError, match="use one of pytest-junit, pytest-log, r2e-log or swebench:NAME"):
             parser_named(name)

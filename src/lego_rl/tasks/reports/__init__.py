@@ -2,16 +2,19 @@
 
 from lego_rl.errors import TaskError
 from lego_rl.tasks.reports.junit import JunitParser
-from lego_rl.tasks.reports.log import LogParser, read_pytest
+from lego_rl.tasks.reports.lines import read_pytest, read_r2e
+from lego_rl.tasks.reports.log import LogParser
 from lego_rl.tasks.reports.status import ListingParser, Report, ReportParser, TestStatus
-from lego_rl.tasks.reports.swebench import NAMES, PREFIX, SwebenchParser
+from lego_rl.tasks.reports.swebench import NAMES, PREFIX, UNTIMED, SwebenchParser, UntimedParser
 
 __all__ = ["PARSERS", "ListingParser", "Report", "ReportParser", "TestStatus", "listing_parser", "parser_named"]
 
 PARSERS: dict[str, JunitParser | LogParser] = {
     "pytest-junit": JunitParser(),
     "pytest-log": LogParser(read_pytest),
+    "r2e-log": LogParser(read_r2e),
     **{f"{PREFIX}{name}": SwebenchParser(name) for name in sorted(NAMES)},
+    **{f"{UNTIMED}{name}": UntimedParser(name) for name in sorted(NAMES)},
 }
 """Parser by the name that a specification gives."""
 
@@ -25,7 +28,7 @@ def parser_named(name: str) -> ReportParser:
     if name not in PARSERS:
         raise TaskError(
             f"there is no report parser {name!r}",
-            f"use one of {', '.join(known for known in PARSERS if not known.startswith(PREFIX))} or "
+            f"use one of {', '.join(known for known in PARSERS if ':' not in known)} or "
             f"{PREFIX}NAME with a parser's name in swebench 5",
         )
     return PARSERS[name]

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from xml.parsers import expat
 
-from lego_rl.tasks.reports.status import SEVERITY, Report, TestStatus
+from lego_rl.tasks.reports.lines import SEVERITY
+from lego_rl.tasks.reports.status import Report, TestStatus
 
 MAX_TAG_BYTES = 1 << 21
 """Of one tag: until a tag with all its attributes is read, no other thread of this process runs."""

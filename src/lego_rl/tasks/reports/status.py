@@ -4,15 +4,12 @@ Invariant: a report is hostile input (the tested code runs in the process that w
 and a test that it does not name is ``missing``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 type TestStatus = Literal["passed", "failed", "error", "skipped", "missing"]
 """A test's result. ``missing``: the report does not name it, which is never guessed to be a pass."""
-
-SEVERITY: Mapping[TestStatus, int] = {"missing": 0, "passed": 1, "skipped": 2, "error": 3, "failed": 4}
-"""Of two statuses of one test the one that counts."""
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import override
 
 from lego_rl.errors import TaskError
-from lego_rl.tasks.reports.log import FAILED, LogParser, read_pytest
-from lego_rl.tasks.reports.status import TestStatus
+from lego_rl.tasks.reports.lines import FAILED, STATUSES, read_pytest, untimed, worst
+from lego_rl.tasks.reports.log import LogParser
 from lego_rl.tasks.reports.swebench_program import NOT_INSTALLED
 
-PREFIX = "swebench:"
+PREFIX, UNTIMED = "swebench:", "swebench-untimed:"
 INSTALL = "pip install 'lego-rl[swebench]'"
 NAMES = frozenset({
     "parse_log_ant", "parse_log_astroid", "parse_log_astropy", "parse_log_bpmn_js", "parse_log_calypso",
@@ -38,11 +38,6 @@ NAMES = frozenset({
     "parse_log_xarray",
 })  # fmt: skip
 """Of version 5.0.2. So that a task with one of them can be read, listed and filtered where the package is not."""
-
-_STATUSES: Mapping[str, TestStatus] = {
-    "PASSED": "passed", "XFAIL": "passed", "FAILED": "failed", "ERROR": "error", "SKIPPED": "skipped",
-}  # fmt: skip
-
 
 PARSER_SECONDS = 60.0
 """That a log may take; the longest honest ones, of tens of MB, take a few."""
@@ -67,7 +62,7 @@ class SwebenchParser(LogParser):
         if importlib.util.find_spec("swebench") is None:
             raise TaskError(f"the log parser {self.name} is of swebench 5, which is not installed", INSTALL)
 
-    def _read_log(self, text: str) -> Mapping[str, TestStatus]:
+    def _read_log(self, text: str) -> dict[str, str]:
         self.check_usable()
         command = [sys.executable, "-P", "-B", str(_PROGRAM), self.name]
         try:
@@ -77,6 +72,14 @@ class SwebenchParser(LogParser):
         if done.returncode == NOT_INSTALLED:
             raise TaskError(f"the installed swebench has no log parser {self.name}", INSTALL)
         said: Mapping[str, str] | None = json.loads(done.stdout) if done.returncode == 0 else None
-        found = {test: _STATUSES[status] for test, status in (said or {}).items() if status in _STATUSES}
+        found = {test: STATUSES[status] for test, status in (said or {}).items() if status in STATUSES}
         own = read_pytest(text)
         return {test: own[test] if own.get(test) in FAILED else status for test, status in found.items()}
+
+
+class UntimedParser(SwebenchParser):
+    """``swebench-untimed:NAME``: the same, with names that say nothing of how long a test took (SWE-rebench V2)."""
+
+    @override
+    def _read_log(self, text: str) -> dict[str, str]:
+        return worst((untimed(test), status) for test, status in super()._read_log(text).items())
