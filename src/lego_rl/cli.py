@@ -160,6 +160,26 @@ def tasks_build(
     command.build(out)
 
 
+@tasks_app.command("convert")
+def tasks_convert(
+    form: Annotated[
+        str,
+        typer.Argument(
+            metavar="FORMAT",
+            help="swebench, openswe, swe-rebench, swe-rebench-v2, swe-gym, r2e-gym or swe-smith.",
+        ),
+    ],
+    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="JSON lines, JSON, Parquet, or folders.")],
+    out: Annotated[Path, typer.Option(help="Folder for the Harbor task directories.")],
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; as many as processors if unset.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first row that cannot be converted.")] = False,
+) -> None:
+    """Make Harbor task directories of public rows; what is there already stays as it is."""
+    from lego_rl.commands import tasks_convert as command
+
+    command.convert(form, inputs, out, workers, strict=strict)
+
+
 @check_app.command("sandbox")
 def check_sandbox(
     environment: Annotated[

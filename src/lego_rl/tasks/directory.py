@@ -7,6 +7,7 @@ on every machine. Every path in it is plain and lies below it, whoever chose the
 import json
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,13 +16,13 @@ from pathlib import Path
 import tomli_w
 
 from lego_rl.errors import TaskError
-from lego_rl.owner import is_dead, named_in, owned_folder
+from lego_rl.owner import is_dead, named_in, own_stamp, owned_folder
 from lego_rl.tasks.history import AgentHistory, GradingHistory
 from lego_rl.tasks.provenance import Provenance
 
 TASK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 """Names that a directory, Harbor and every file system take as they are."""
-MAX_PATH_BYTES = 1_024
+MAX_PATH_BYTES, MAX_NAME_BYTES = 1_024, 255
 
 type TomlValue = str | int | float | list[str] | list[int] | dict[str, TomlValue]
 
@@ -182,10 +183,28 @@ class TaskDirectory:
         if self.solution is not None:
             files |= {"solution/solve.sh": self.solution.script.encode(), "solution/gold.patch": self.solution.patch}
             files |= _below("solution/files", self.solution.files)
+        folders = {"/".join(path.split("/")[:depth]) for path in files for depth in range(1, path.count("/") + 1)}
         for path in files:
-            if not _is_plain(path):
+            if not _is_plain(path) or path in folders:
                 raise TaskError(f"task {self.id} has a file called {path[:200]!r}", "name a path below the work tree")
         return files
+
+    def stage(self, pool: Path) -> Path:
+        """Write the directory into a folder of its own below `pool`, named so that anyone can tell whose it is.
+
+        Returns:
+            The directory; whoever takes it away removes the folder that it is in, and `remove_leftovers` does where
+            nobody is left to.
+
+        Raises:
+            TaskError: As `files`.
+            OSError: The disk does not take it.
+        """
+        files = self.files()
+        pool.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(dir=pool, prefix=f"{SCRATCH}{own_stamp()}-")) / "task"
+        _write(files, unfinished)
+        return unfinished
 
     def write(self, pool: Path) -> Path:
         """Write the directory below `pool`, all of it or nothing, and return it.
@@ -259,15 +278,18 @@ def _written(files: Mapping[str, bytes], pool: Path) -> Iterator[Path]:
     pool.mkdir(parents=True, exist_ok=True)
     # The owner's name is in the folder's, so that what a killed process leaves can be told from work at hand.
     with owned_folder(pool, SCRATCH) as scratch:
-        unfinished = scratch / "task"
-        (unfinished / "environment").mkdir(parents=True)
-        for name, content in files.items():
-            file = unfinished / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
-            if name.endswith(".sh"):
-                file.chmod(0o755)
-        yield unfinished
+        _write(files, scratch / "task")
+        yield scratch / "task"
+
+
+def _write(files: Mapping[str, bytes], folder: Path) -> None:
+    (folder / "environment").mkdir(parents=True)
+    for name, content in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        if name.endswith(".sh"):
+            file.chmod(0o755)
 
 
 def _below(folder: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -275,8 +297,10 @@ def _below(folder: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def _is_plain(path: str) -> bool:
+    parts = path.split("/")
     return (
         "\0" not in path
+        and {"", ".", ".."}.isdisjoint(parts)
         and len(path.encode(errors="replace")) <= MAX_PATH_BYTES
-        and ({"", ".", ".."}.isdisjoint(path.split("/")))
+        and max(len(part.encode(errors="replace")) for part in parts) <= MAX_NAME_BYTES
     )

@@ -50,3 +50,12 @@ class Provenance(BaseModel):
         if len(set(self.unmeasured)) != len(self.unmeasured):
             raise ValueError("unmeasured names something twice")
         return self
+
+    def is_of_same_row(self, other: "Provenance") -> bool:
+        """Whether both were made of one row in one way."""
+        mine = (self.format, self.converter, self.row_sha256)
+        return self.row_sha256 is not None and mine == (other.format, other.converter, other.row_sha256)
+
+    def is_of_same_instance(self, other: "Provenance") -> bool:
+        """Whether both are of one instance of one data set, whatever their rows say of it."""
+        return (self.format, self.instance_id) == (other.format, other.instance_id)

@@ -1,0 +1,104 @@
+"""``lego-rl tasks convert``: public rows become Harbor task directories."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from lego_rl.commands.screen import Screen
+from lego_rl.errors import TaskError
+from lego_rl.plain_text import plain_line
+from lego_rl.tasks.convert.read_rows import count_rows
+from lego_rl.tasks.convert.run import SKIPPED, Skipped, Summary
+from lego_rl.tasks.convert.run import convert as convert_rows
+
+_QUIET_SECONDS = 15.0
+_REASONS = 10
+"""Reasons that are printed; all of them are in the file."""
+
+
+def convert(form: str, inputs: Sequence[Path], out: Path, workers: int | None, *, strict: bool) -> None:
+    """Convert rows, and print what became of them.
+
+    Raises:
+        TaskError: A file cannot be read, the folder cannot be written, no row could be converted, or, where `strict`,
+            one could not.
+    """
+    screen = Screen()
+    with _Bar(screen, count_rows(inputs)) as bar:
+        summary = convert_rows(
+            form, inputs, out, workers=workers, on_row=bar.show, on_skipped=_stop if strict else lambda _: None
+        )
+    screen.print(
+        f"{summary.tasks} tasks in {out}: {summary.written} written, {summary.unchanged} there already, "
+        f"{summary.replaced} replaced; {len(summary.skipped)} rows skipped"
+    )
+    _print_reasons(screen, summary)
+    if summary.skipped:
+        screen.print(f"every skipped row, with its reason: {out / SKIPPED}")
+    if not summary.tasks:
+        raise TaskError(
+            f"none of {summary.rows} rows could be converted", f"read the reasons, or name another format than {form}"
+        )
+    screen.print("nothing of this was measured yet: lego-rl tasks validate does that")
+
+
+def _stop(skipped: Skipped) -> None:
+    raise TaskError(
+        f"{skipped.place} ({plain_line(skipped.instance) or 'no id'}): {plain_line(skipped.reason)}",
+        "mend the row, or skip such rows by leaving out --strict",
+    )
+
+
+def _print_reasons(screen: Screen, summary: Summary) -> None:
+    reasons: dict[str, list[Skipped]] = {}
+    for one in summary.skipped:
+        reasons.setdefault(_kind(one.reason), []).append(one)
+    counts = Counter({kind: len(rows) for kind, rows in reasons.items()})
+    for kind, count in counts.most_common(_REASONS):
+        first = reasons[kind][0]
+        screen.print(f"  {count} x {plain_line(kind)}, as {plain_line(first.instance or first.place)}")
+    if len(counts) > _REASONS:
+        screen.print(f"  and {len(counts) - _REASONS} other reasons")
+
+
+def _kind(reason: str) -> str:
+    """A reason without what tells rows apart: quoted text, and words with a digit or a slash in them."""
+    words = ["…" if any(sign.isdigit() or sign in "/'\"" for sign in word) else word for word in reason.split()]
+    kept = [word for place, word in enumerate(words) if place == 0 or word != "…" or words[place - 1] != "…"]
+    return " ".join(kept)[:160]
+
+
+class _Bar:
+    """How far a conversion is: a bar on a terminal, elsewhere a line every `_QUIET_SECONDS`."""
+
+    def __init__(self, screen: Screen, total: int | None) -> None:
+        self._screen = screen
+        self._total = total
+        self._printed = time.monotonic()
+        self._drawn = 0.0
+        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[what]}"), TimeRemainingColumn())
+        self._progress = Progress(*columns, console=screen, transient=True)
+        self._task = self._progress.add_task("", total=total, what="")
+
+    def __enter__(self) -> "_Bar":
+        if self._screen.is_terminal:
+            self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._screen.is_terminal:
+            self._progress.stop()
+
+    def show(self, summary: Summary) -> None:
+        now = time.monotonic()
+        what = f"{summary.tasks} tasks, {len(summary.skipped)} skipped"
+        if self._screen.is_terminal:
+            if now - self._drawn > 0.1 or summary.rows == self._total:
+                self._drawn = now
+                self._progress.update(self._task, completed=summary.rows, what=what)
+        elif now - self._printed > _QUIET_SECONDS:
+            self._printed = now
+            self._screen.print(f"rows {summary.rows}{f'/{self._total}' if self._total else ''} · {what}")

@@ -1,0 +1,198 @@
+"""What rows of every format have in common: typed fields, read leniently where formats differ and strictly else.
+
+Invariant: a row that cannot become a task is refused with a `RowError`, which says what is wrong in words for a person.
+What a row says is data: a name of it becomes a path only through `lego_rl.tasks.directory`, a text of it becomes part
+of a command only quoted, and a command of it runs nowhere but in a grading sandbox.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from lego_rl.errors import TaskError
+from lego_rl.tasks.provenance import Provenance, Unmeasured
+from lego_rl.tasks.unified_diff import DiffError, FileDiff, read_diff
+
+type RawRow = Mapping[str, object]
+"""A row as its file has it."""
+
+MAX_INSTRUCTION = 1 << 20
+"""Characters of an issue."""
+
+
+class RowError(ValueError):
+    """A row that cannot become a task; the message says why."""
+
+
+def _names(value: object) -> object:
+    """A list of test ids: as a list, or as the JSON text of one."""
+    if isinstance(value, str):
+        try:
+            return json.loads(value) if value.strip() else []
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise ValueError(f"it is neither a list nor the JSON text of one: {error}") from error
+    return [] if value is None else value
+
+
+def _time(value: object) -> object:
+    """A time in ISO 8601: as text, or as the milliseconds since 1970 that SWE-rebench V2 has."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, int) and not isinstance(value, bool):
+        try:
+            return datetime.fromtimestamp(value / 1000, UTC).isoformat()
+        except (OverflowError, ValueError, OSError) as error:
+            raise ValueError(f"it is no time: {error}") from error
+    return "" if value is None else value
+
+
+def _text(value: object) -> object:
+    return "" if value is None else value
+
+
+type Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_names)]
+type Time = Annotated[str, BeforeValidator(_time)]
+type OptionalText = Annotated[str, BeforeValidator(_text)]
+type Word = Annotated[str, Field(min_length=1)]
+type Repository = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+/[A-Za-z0-9._-]+$")]
+type CommitId = Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
+type ImageName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._/:@-]{0,254}$")]
+
+
+class Fields(BaseModel):
+    """Fields of a row; those that are not named are left alone."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    @classmethod
+    def read(cls, row: RawRow) -> Self:
+        """The fields of a row.
+
+        Raises:
+            RowError: One is missing or is not what it should be; the message names it.
+        """
+        try:
+            return cls.model_validate(row)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "the row"
+            raise RowError(f"{place}: {first['msg']}") from error
+
+
+class SweRow(Fields):
+    """The fields that most formats share."""
+
+    instance_id: Word
+    repo: Repository
+    base_commit: CommitId
+    patch: Word
+    test_patch: Word
+    problem_statement: Word
+    created_at: Time = ""
+    version: OptionalText = ""
+    fail_to_pass: Names = Field(default=(), alias="FAIL_TO_PASS")
+    pass_to_pass: Names = Field(default=(), alias="PASS_TO_PASS")
+
+
+def listed(fail_to_pass: tuple[str, ...], pass_to_pass: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Both lists, each test once.
+
+    Raises:
+        RowError: No test is to pass that failed, or one is on both sides.
+    """
+    before, after = tuple(dict.fromkeys(fail_to_pass)), tuple(dict.fromkeys(pass_to_pass))
+    if not before:
+        raise RowError("FAIL_TO_PASS is empty: nothing would tell a fix from none")
+    if both := set(before) & set(after):
+        raise RowError(f"{min(both)!r} is in FAIL_TO_PASS and in PASS_TO_PASS")
+    return before, after
+
+
+def diff_of(text: str, what: Literal["patch", "test_patch"]) -> tuple[FileDiff, ...]:
+    """The files of a diff of a row.
+
+    Raises:
+        RowError: It cannot be used; the message says why.
+    """
+    try:
+        return read_diff(text.encode())
+    except (DiffError, UnicodeEncodeError) as error:
+        raise RowError(f"its {what} {error}") from error
+
+
+def with_end(diff: str) -> bytes:
+    """A diff as a file: with a line feed at its end, which some rows have lost."""
+    return (diff if diff.endswith("\n") else f"{diff}\n").encode()
+
+
+def instruction(text: str) -> str:
+    """An issue as it is shown: with the line ends of a text file, and one at its end.
+
+    Raises:
+        RowError: It is empty, or no text of a bearable length.
+    """
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
+    if not lines.strip() or len(lines) > MAX_INSTRUCTION:
+        raise RowError(f"its issue has {len(lines)} characters")
+    try:
+        lines.encode()
+    except UnicodeEncodeError as error:
+        raise RowError(f"its issue is no text: {error}") from error
+    return f"{lines}\n"
+
+
+def digest(content: bytes) -> str:
+    """SHA-256."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def row_digest(row: RawRow) -> str:
+    """What tells a row from every other of its format: of its JSON, compact and with sorted keys."""
+    text = json.dumps(row, sort_keys=True, separators=(",", ":"), default=str)
+    return digest(text.encode(errors="surrogatepass"))
+
+
+def provenance(
+    form: str,
+    row: RawRow,
+    fields: SweRow,
+    *,
+    image: str,
+    licence: str = "",
+    unmeasured: tuple[Unmeasured, ...] = ("image", "tests"),
+) -> Provenance:
+    """Where a task of a row comes from."""
+    return Provenance(
+        format=form,
+        instance_id=fields.instance_id,
+        repo=fields.repo,
+        base_commit=fields.base_commit,
+        created_at=fields.created_at,
+        licence=licence,
+        image=image,
+        row_sha256=row_digest(row),
+        issue_sha256=digest(instruction(fields.problem_statement).encode()),
+        patch_sha256=digest(with_end(fields.patch)),
+        unmeasured=unmeasured,
+    )
+
+
+def image_named(name: str) -> str:
+    """A container image as a row names it.
+
+    Raises:
+        RowError: It is none.
+    """
+    if re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9._/:@-]{0,254}", name) is None:
+        raise RowError(f"{name[:200]!r} names no container image")
+    return name
+
+
+def refused(error: TaskError) -> RowError:
+    """A fault of the directory that a row would become, as one of the row."""
+    return RowError(error.problem)

@@ -1,0 +1,56 @@
+"""``swe-rebench``: rows of nebius/SWE-rebench, whose ``install_config`` brings command and parser.
+
+The parsers are called as swebench's are. Rows hold judgements of models (``meta``), which nothing here believes.
+"""
+
+import shlex
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from lego_rl.tasks.convert.assemble import TESTBED, Tested, environment, swe_task
+from lego_rl.tasks.convert.row import Fields, ImageName, Names, OptionalText, RawRow, RowError, SweRow, Word, listed
+from lego_rl.tasks.convert.shell import command_of, without_isolation
+from lego_rl.tasks.convert.swebench import classic_script, image_of
+from lego_rl.tasks.directory import TaskDirectory
+from lego_rl.tasks.reports.swebench import PREFIX
+
+FORMAT = "swe-rebench"
+
+
+class _Config(Fields):
+    test_cmd: Word
+    log_parser: Word
+    env_vars: Mapping[str, str] | None = None
+
+
+class _Row(SweRow):
+    install_config: _Config
+    docker_image: ImageName | None = None
+    image_name: ImageName | None = None
+    license_name: OptionalText = ""
+    fail_to_fail: Names = Field(default=(), alias="FAIL_TO_FAIL")
+
+
+def convert(row: RawRow) -> TaskDirectory:
+    """The task of a row.
+
+    Raises:
+        RowError: It cannot become one; the message says why.
+    """
+    fields = _Row.read(row)
+    config = fields.install_config
+    before, after = listed(fields.fail_to_pass, fields.pass_to_pass)
+    image = fields.docker_image or fields.image_name or image_of(fields.instance_id, "swerebench", "_1776_")
+    script = classic_script(fields, without_isolation(config.test_cmd), tuple(_exports(config.env_vars or {})))
+    tested = Tested(before, after, command_of(script), f"{PREFIX}{config.log_parser}")
+    return swe_task(
+        FORMAT, row, fields, tested, environment(TESTBED, image=image), image=image, licence=fields.license_name
+    )
+
+
+def _exports(variables: Mapping[str, str]) -> list[str]:
+    for name in variables:
+        if not name.isidentifier() or not name.isascii():
+            raise RowError(f"install_config.env_vars has the name {name[:100]!r}")
+    return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]

@@ -1,0 +1,82 @@
+"""``swe-rebench-v2``: rows of nebius/SWE-rebench-V2, of twenty languages.
+
+Its repositories lie in a folder of their own name below ``/``, all of its commands run one after the other, and times
+are taken out of the names of tests. Its own evaluation asks for the *set* of passed tests to be equal; here every test
+of both lists has to pass, and what passes beside them is no fault. Its parsers are in its repository and on no package
+index: rows whose parser swebench has by the same name are converted, the others refused by the parser's name.
+
+What an agent is told is the issue, and the ``interface`` that tests call where the row has one; ``pr_description`` and
+the models' judgements in ``meta`` say how it was solved.
+"""
+
+from pydantic import Field, field_validator
+
+from lego_rl.tasks.convert.assemble import Tested, environment, swe_task
+from lego_rl.tasks.convert.row import (
+    Fields,
+    ImageName,
+    OptionalText,
+    RawRow,
+    RowError,
+    SweRow,
+    Word,
+    instruction,
+    listed,
+)
+from lego_rl.tasks.convert.shell import command_of, script_of, without_patches
+from lego_rl.tasks.directory import TaskDirectory
+from lego_rl.tasks.reports.lines import untimed
+from lego_rl.tasks.reports.swebench import NAMES, UNTIMED
+
+FORMAT = "swe-rebench-v2"
+
+
+class _Config(Fields):
+    test_cmd: tuple[Word, ...] = Field(min_length=1)
+    log_parser: Word
+
+    @field_validator("test_cmd", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: object) -> object:
+        return [value] if isinstance(value, str) else value
+
+
+class _Row(SweRow):
+    install_config: _Config
+    image_name: ImageName
+    interface: OptionalText = ""
+    license_name: OptionalText = ""
+
+
+def convert(row: RawRow) -> TaskDirectory:
+    """The task of a row.
+
+    Raises:
+        RowError: It cannot become one; the message says why.
+    """
+    fields = _Row.read(row)
+    parser = fields.install_config.log_parser
+    if parser not in NAMES:
+        raise RowError(f"its log parser {parser} is SWE-rebench V2's own, and no package has it")
+    before, after = listed(tuple(map(untimed, fields.fail_to_pass)), tuple(map(untimed, fields.pass_to_pass)))
+    workdir = f"/{fields.repo.partition('/')[2]}"
+    if workdir in ("/.", "/.."):
+        raise RowError(f"its repository is called {fields.repo!r}")
+    tests = without_patches("\n".join(fields.install_config.test_cmd))
+    command = command_of(script_of(tests=(f"(set -e\n{tests}\n)",), workdir=workdir))
+    return swe_task(
+        FORMAT,
+        row,
+        fields,
+        Tested(before, after, command, f"{UNTIMED}{parser}"),
+        environment(workdir, image=fields.image_name),
+        image=fields.image_name,
+        licence=fields.license_name,
+        issue=_issue(fields),
+    )
+
+
+def _issue(fields: _Row) -> str:
+    if not fields.interface.strip():
+        return fields.problem_statement
+    return f"{instruction(fields.problem_statement)}\n## Interface\n\n{fields.interface.strip()}\n"
