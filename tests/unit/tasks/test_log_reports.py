@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -119,6 +120,22 @@ def test_a_hostile_summary_line_takes_no_square_of_its_length() -> None:
     started = time.monotonic()
     read(line, "a.py::t", status=1)
     assert time.monotonic() - started < 10
+
+
+def test_invented_tests_take_no_memory() -> None:
+    content = b"".join(b"PASSED a.py::t%d\n" % number for number in range(200_000))
+    for parser in ("pytest-log", "swebench:parse_log_pytest"):
+        tracemalloc.start()
+        try:
+            assert parser_named(parser).statuses(Report(content, 0), ["a.py::t"]) == {"a.py::t": "missing"}
+            assert tracemalloc.get_traced_memory()[1] < 6 * len(content)  # the text and its copies
+        finally:
+            tracemalloc.stop()
+
+
+def test_a_failure_that_nobody_asks_for_is_no_contradiction() -> None:
+    for parser in ("pytest-log", "swebench:parse_log_pytest"):
+        assert read("PASSED a.py::t\nFAILED b.py::u\n", "a.py::t", status=1, parser=parser) == ["passed"]
 
 
 @given(st.binary(max_size=2000), st.integers(-9, 255) | st.none())

@@ -28,23 +28,23 @@ def main(exit_status: int, log: str) -> int:
     text = lines.between_markers(Path(log).read_text(encoding="utf-8", errors="replace"))
     kind, _, name = spec["parser"].partition(":")
     if kind == "pytest-log":
-        found = lines.read_pytest(text)
+        said = lines.pytest_tests(text)
     elif kind == "r2e-log":
-        found = lines.read_r2e(text)
+        said = lines.r2e_tests(text)
     else:
-        found = with_swebench(name, text)
+        said = with_swebench(name, text)
         if kind == "swebench-untimed":
-            found = lines.worst((lines.untimed(test), status) for test, status in found.items())
-    if lines.contradicts(found, exit_status):
-        found = {}
-    names = sorted(found)
+            said = [(lines.untimed(test), status) for test, status in said]
     wanted = [*spec["FAIL_TO_PASS"], *spec["PASS_TO_PASS"]]
-    passed = bool(wanted) and all(lines.status_of(test, found, names) == "passed" for test in wanted)
+    found = lines.Found(said, lines.Wanted(wanted))
+    statuses = {} if found.contradicts(exit_status) else found.statuses
+    names = sorted(statuses)
+    passed = bool(wanted) and all(lines.status_of(test, statuses, names) == "passed" for test in wanted)
     print(1 if passed else 0)
     return 0
 
 
-def with_swebench(name: str, text: str) -> dict[str, str]:
+def with_swebench(name: str, text: str) -> list[tuple[str, str]]:
     """The tests that a parser of the package finds."""
     import lines
 
@@ -63,7 +63,7 @@ def with_swebench(name: str, text: str) -> dict[str, str]:
             env={"PYTHONPATH": folder, "PATH": "/usr/bin:/bin", "HOME": folder},
             check=True,
         )
-    return {test: lines.STATUSES[word] for test, word in json.loads(done.stdout).items() if word in lines.STATUSES}
+    return [(test, lines.STATUSES[word]) for test, word in json.loads(done.stdout).items() if word in lines.STATUSES]
 
 
 if __name__ == "__main__":

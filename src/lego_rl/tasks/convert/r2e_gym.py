@@ -39,7 +39,7 @@ from lego_rl.tasks.convert.row import (
 from lego_rl.tasks.convert.shell import command_of, script_of
 from lego_rl.tasks.directory import SolutionPart, TaskDirectory, TestsPart
 from lego_rl.tasks.provenance import Provenance, Unmeasured
-from lego_rl.tasks.reports.lines import read_r2e
+from lego_rl.tasks.reports.lines import Found, r2e_tests
 from lego_rl.tasks.unified_diff import DiffError, read_diff
 
 FORMAT = "r2e-gym"
@@ -148,7 +148,7 @@ def lists(expected: dict[str, str], before: str) -> tuple[tuple[str, ...], tuple
     wanted = [
         _COLOURS.sub("", test).split(" - ", 1)[0] for test, status in expected.items() if status.upper() == "PASSED"
     ]
-    was = read_r2e(before)
+    was = Found(r2e_tests(before), None).statuses
     if not was:
         return (), ()
     names = tuple(dict.fromkeys(test for test in wanted if test))

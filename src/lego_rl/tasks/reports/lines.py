@@ -25,6 +25,8 @@ asked for."""
 SEVERITY = {"missing": 0, "passed": 1, "skipped": 2, "error": 3, "failed": 4}
 """Of two statuses of one test the one that counts."""
 FAILED = frozenset({"failed", "error"})
+MAX_LINE = 20_000
+"""Characters of a line; in one that is longer no runner names a test, and reading it would hold up all threads."""
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 """What colours a terminal (ECMA-48, 5.4)."""
@@ -49,26 +51,67 @@ def between_markers(text: str) -> str:
     return inside if end else rest
 
 
-def worst(found: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Status by test; of a test that is named twice, as by a failing teardown, the worse one."""
-    statuses: dict[str, str] = {}
-    for test, status in found:
-        known = statuses.get(test, "missing")
-        statuses[test] = max(known, status, key=SEVERITY.__getitem__)
-    return statuses
+class Wanted:
+    """The tests that somebody asks for; of a log that makes up millions of others nothing is kept.
+
+    Args:
+        tests: Ids, some of which may be cut in the middle of their parameters.
+    """
+
+    def __init__(self, tests: Iterable[str]) -> None:
+        self._whole = frozenset(tests)
+        self._cut = tuple(test for test in self._whole if is_cut(test))
+
+    def __contains__(self, test: str) -> bool:
+        return test in self._whole or test.startswith(self._cut)
 
 
-def read_pytest(text: str) -> dict[str, str]:
+class Found:
+    """What a log says: the status of tests, and whether any test of all failed.
+
+    Args:
+        said: Tests and statuses in the order of the log. Of a test that is named twice, as by a failing teardown, the
+            worse status counts.
+        wanted: The tests that are kept; all of them where it is `None`.
+    """
+
+    def __init__(self, said: Iterable[tuple[str, str]], wanted: Wanted | None) -> None:
+        self.statuses: dict[str, str] = {}
+        self.failed = False
+        for test, status in said:
+            self.failed = self.failed or status in FAILED
+            if wanted is None or test in wanted:
+                known = self.statuses.get(test, "missing")
+                self.statuses[test] = max(known, status, key=SEVERITY.__getitem__)
+
+    def contradicts(self, exit_status: int | None) -> bool:
+        """Whether the log is not of the run that was made: the command failed, and no test in it did."""
+        return exit_status not in (0, None) and not self.failed
+
+
+def pytest_tests(text: str) -> Iterator[tuple[str, str]]:
     """``pytest-log``: pytest's ``-rA`` summary or its ``-v`` lines, of any version; ids as pytest prints them."""
-    return worst(_pytest_lines(text))
+    for found in re.finditer(r"[^\n]+", text):
+        if found.end() - found.start() > MAX_LINE:
+            continue
+        line = _ESCAPES.sub("", found.group()).strip()
+        summary = _SUMMARY.fullmatch(line)
+        if summary is not None:
+            word, rest = summary.groups()
+            if not _COUNT.match(rest):  # "SKIPPED [1] path:line: reason" names no test
+                yield _without_reason(rest), STATUSES[word]
+            continue
+        verbose = _VERBOSE.fullmatch(line)
+        if verbose is not None:
+            yield verbose.group(1), STATUSES[verbose.group(2)]
 
 
-def read_r2e(text: str) -> dict[str, str]:
+def r2e_tests(text: str) -> Iterator[tuple[str, str]]:
     """``r2e-log``: the same, with ids as R2E-Gym has them: without a file, with dots, and cut at a blank-dash-blank.
 
     Tests of two files may have the same id; then the worse one counts.
     """
-    return worst((r2e_id(test), status) for test, status in _pytest_lines(text) if "::" in test)
+    return ((r2e_id(test), status) for test, status in pytest_tests(text) if "::" in test)
 
 
 def r2e_id(test: str) -> str:
@@ -81,11 +124,6 @@ def untimed(test: str) -> str:
     for pattern in _TIMES:
         test = pattern.sub("", test)
     return test.strip()
-
-
-def contradicts(found: Mapping[str, str], exit_status: int | None) -> bool:
-    """Whether a log is not of the run that was made: the command failed, and no test in it did."""
-    return exit_status not in (0, None) and FAILED.isdisjoint(found.values())
 
 
 def is_cut(test: str) -> bool:
@@ -113,20 +151,6 @@ def status_of(test: str, found: Mapping[str, str], names: Sequence[str]) -> str:
     if not candidates or ("passed" in candidates and len(candidates) > 1):
         return "missing"
     return max(candidates, key=SEVERITY.__getitem__)
-
-
-def _pytest_lines(text: str) -> Iterator[tuple[str, str]]:
-    for raw in _ESCAPES.sub("", text).splitlines():
-        line = raw.strip()
-        summary = _SUMMARY.fullmatch(line)
-        if summary is not None:
-            word, rest = summary.groups()
-            if not _COUNT.match(rest):  # "SKIPPED [1] path:line: reason" names no test
-                yield _without_reason(rest), STATUSES[word]
-            continue
-        verbose = _VERBOSE.fullmatch(line)
-        if verbose is not None:
-            yield verbose.group(1), STATUSES[verbose.group(2)]
 
 
 def _without_reason(rest: str) -> str:

@@ -6,26 +6,26 @@ failed though the log names no failure, the log is not of the run that was made 
 (the rule of ``swebench.harness.grading.get_logs_eval``, with the host's exit status in place of a printed one).
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Protocol, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import cast
 
-from lego_rl.tasks.reports.lines import between_markers, contradicts, status_of
+from lego_rl.tasks.reports.lines import Found, Wanted, between_markers, status_of
 from lego_rl.tasks.reports.status import Report, TestStatus
 
+type LogReader = Callable[[str, Iterable[str] | None], Found]
+"""What a log says of the tests that are asked for, or of all that it names."""
 
-class LogReader(Protocol):
-    """Finds tests in what a runner printed."""
 
-    def __call__(self, text: str, /) -> Mapping[str, str]:
-        """Test id → status."""
-        ...
+def line_reader(read: Callable[[str], Iterator[tuple[str, str]]]) -> LogReader:
+    """A reader of logs, by what finds tests and statuses in the lines of one."""
+    return lambda text, wanted: Found(read(text), None if wanted is None else Wanted(wanted))
 
 
 class LogParser:
-    """A log, by what finds tests in it.
+    """A log, by what reads it.
 
     Args:
-        read: Finds them.
+        read: Finds tests in it.
     """
 
     def __init__(self, read: LogReader) -> None:
@@ -33,16 +33,14 @@ class LogParser:
 
     def found(self, report: Report) -> dict[str, TestStatus]:
         """Every test that the log names; none where it contradicts the exit status of the command."""
-        found = self._read(between_markers(report.content.decode("utf-8", errors="replace")))
-        if contradicts(found, report.exit_status):
-            return {}
-        return {test: cast(TestStatus, status) for test, status in found.items()}
+        return self._found(report, None)
 
     def statuses(self, report: Report, wanted: Iterable[str]) -> dict[str, TestStatus]:
-        """As `found`, by whole ids or by those that were cut in the middle of their parameters."""
-        found = self.found(report)
+        """By whole ids or by those that were cut in the middle of their parameters; as `found` else."""
+        tests = tuple(wanted)
+        found = self._found(report, tests)
         names = sorted(found)
-        return {test: cast(TestStatus, status_of(test, found, names)) for test in wanted}
+        return {test: cast(TestStatus, status_of(test, found, names)) for test in tests}
 
     def ambiguous(self, tests: Iterable[str]) -> tuple[str, str] | None:
         """None: a log names tests by their ids."""
@@ -50,3 +48,9 @@ class LogParser:
 
     def check_usable(self) -> None:
         """Nothing is needed that could be missing."""
+
+    def _found(self, report: Report, wanted: Iterable[str] | None) -> dict[str, TestStatus]:
+        found = self._read(between_markers(report.content.decode("utf-8", errors="replace")), wanted)
+        if found.contradicts(report.exit_status):
+            return {}
+        return {test: cast(TestStatus, status) for test, status in found.statuses.items()}

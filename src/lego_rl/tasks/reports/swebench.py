@@ -11,14 +11,12 @@ import importlib.util
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import override
 
 from lego_rl.errors import TaskError
-from lego_rl.tasks.reports.lines import FAILED, STATUSES, read_pytest, untimed, worst
+from lego_rl.tasks.reports.lines import FAILED, STATUSES, Found, Wanted, pytest_tests
 from lego_rl.tasks.reports.log import LogParser
-from lego_rl.tasks.reports.swebench_program import NOT_INSTALLED
 
 PREFIX, UNTIMED = "swebench:", "swebench-untimed:"
 INSTALL = "pip install 'lego-rl[swebench]'"
@@ -39,9 +37,12 @@ NAMES = frozenset({
 })  # fmt: skip
 """Of version 5.0.2. So that a task with one of them can be read, listed and filtered where the package is not."""
 
+UNTIMED_OPTION = "--untimed"
+NOT_INSTALLED = 3
+"""Exit status of the program where there is no such package, or it has no such parser."""
 PARSER_SECONDS = 60.0
 """That a log may take; the longest honest ones, of tens of MB, take a few."""
-_PROGRAM = Path(__file__).with_name("swebench_program.py")
+_PROGRAM = "lego_rl.tasks.reports.swebench_program"
 
 
 class SwebenchParser(LogParser):
@@ -51,6 +52,9 @@ class SwebenchParser(LogParser):
         name: In `NAMES`.
         seconds: That reading a log may take.
     """
+
+    options: tuple[str, ...] = ()
+    """Of the program that reads a log."""
 
     def __init__(self, name: str, seconds: float = PARSER_SECONDS) -> None:
         super().__init__(self._read_log)
@@ -62,24 +66,30 @@ class SwebenchParser(LogParser):
         if importlib.util.find_spec("swebench") is None:
             raise TaskError(f"the log parser {self.name} is of swebench 5, which is not installed", INSTALL)
 
-    def _read_log(self, text: str) -> dict[str, str]:
+    def _read_log(self, text: str, wanted: Iterable[str] | None) -> Found:
+        tests = None if wanted is None else tuple(wanted)
+        return Found(self._said(text, tests), None if tests is None else Wanted(tests))
+
+    def _said(self, text: str, wanted: Sequence[str] | None) -> Iterator[tuple[str, str]]:
+        """Tests and statuses; those that pytest's own lines call failed too."""
+        said = {test: STATUSES[word] for test, word in self._ask(text, wanted) if word in STATUSES}
+        yield from said.items()
+        yield from ((test, status) for test, status in pytest_tests(text) if status in FAILED and test in said)
+
+    def _ask(self, text: str, wanted: Sequence[str] | None) -> list[tuple[str, str]]:
         self.check_usable()
-        command = [sys.executable, "-P", "-B", str(_PROGRAM), self.name]
+        command = [sys.executable, "-P", "-B", "-m", _PROGRAM, self.name, *self.options]
+        request = json.dumps(wanted).encode() + b"\n" + text.encode()
         try:
-            done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=self._seconds, check=False)
+            done = subprocess.run(command, input=request, capture_output=True, timeout=self._seconds, check=False)
         except subprocess.TimeoutExpired:
-            return {}
+            return []
         if done.returncode == NOT_INSTALLED:
             raise TaskError(f"the installed swebench has no log parser {self.name}", INSTALL)
-        said: Mapping[str, str] | None = json.loads(done.stdout) if done.returncode == 0 else None
-        found = {test: STATUSES[status] for test, status in (said or {}).items() if status in STATUSES}
-        own = read_pytest(text)
-        return {test: own[test] if own.get(test) in FAILED else status for test, status in found.items()}
+        return [] if done.returncode != 0 else [(test, word) for test, word in json.loads(done.stdout)]
 
 
 class UntimedParser(SwebenchParser):
     """``swebench-untimed:NAME``: the same, with names that say nothing of how long a test took (SWE-rebench V2)."""
 
-    @override
-    def _read_log(self, text: str) -> dict[str, str]:
-        return worst((untimed(test), status) for test, status in super()._read_log(text).items())
+    options = (UNTIMED_OPTION,)
