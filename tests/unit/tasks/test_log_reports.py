@@ -69,6 +69,20 @@ def test_a_failed_command_that_names_no_failure_gives_no_pass(parser: str) -> No
     assert read("PASSED a.py::t\nFAILED a.py::u\n", "a.py::t", parser=parser, status=1) == ["passed"]
 
 
+def test_where_a_file_could_not_be_collected_nothing_that_is_printed_of_its_tests_counts() -> None:
+    log = "PASSED a.py::t\nPASSED b.py::t\nERROR a.py - SyntaxError\n"
+    for parser in ("pytest-log", "swebench:parse_log_pytest", "swebench:parse_log_sphinx"):
+        assert read(log, "a.py::t", "b.py::t", status=1, parser=parser) == ["error", "passed"]
+
+
+def test_pytest_that_was_interrupted_ran_nothing() -> None:
+    log = "PASSED a.py::t\nFAILED b.py::t\n"
+    for parser in ("pytest-log", "swebench:parse_log_flask"):
+        for status in (2, 3, 4, 5, 124, 137, -9):
+            assert read(log, "a.py::t", status=status, parser=parser) == ["missing"]
+    assert read("PASS: a\nFAIL: b\n", "a", status=2, parser="swebench:parse_log_jq") == ["passed"]
+
+
 def test_ids_cut_in_the_middle_of_a_parameter() -> None:
     log = "PASSED a.py::t[log(photon 1)]\nPASSED a.py::t[log(photon 2)]\nPASSED a.py::u[x 1]\nFAILED a.py::u[x 2]\n"
     assert read(log, "a.py::t[log(photon", status=1) == ["passed"]

@@ -2,7 +2,7 @@
 
 from lego_rl.errors import TaskError
 from lego_rl.tasks.reports.junit import JunitParser
-from lego_rl.tasks.reports.lines import pytest_tests, r2e_tests
+from lego_rl.tasks.reports.lines import PYTEST, pytest_tests, r2e_tests
 from lego_rl.tasks.reports.log import LogParser, line_reader
 from lego_rl.tasks.reports.status import ListingParser, Report, ReportParser, TestStatus
 from lego_rl.tasks.reports.swebench import NAMES, PREFIX, UNTIMED, SwebenchParser, UntimedParser
@@ -11,8 +11,8 @@ __all__ = ["PARSERS", "ListingParser", "Report", "ReportParser", "TestStatus", "
 
 PARSERS: dict[str, JunitParser | LogParser] = {
     "pytest-junit": JunitParser(),
-    "pytest-log": LogParser(line_reader(pytest_tests)),
-    "r2e-log": LogParser(line_reader(r2e_tests)),
+    "pytest-log": LogParser(line_reader(pytest_tests), PYTEST),
+    "r2e-log": LogParser(line_reader(r2e_tests), PYTEST),
     **{f"{PREFIX}{name}": SwebenchParser(name) for name in sorted(NAMES)},
     **{f"{UNTIMED}{name}": UntimedParser(name) for name in sorted(NAMES)},
 }

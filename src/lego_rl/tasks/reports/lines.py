@@ -24,6 +24,15 @@ STATUSES = {
 asked for."""
 SEVERITY = {"missing": 0, "passed": 1, "skipped": 2, "error": 3, "failed": 4}
 """Of two statuses of one test the one that counts."""
+PYTEST, OTHER = "pytest", "other"
+"""What ran the tests."""
+OF_PYTEST = frozenset({
+    "parse_log_astroid", "parse_log_astropy", "parse_log_flask", "parse_log_marshmallow", "parse_log_matplotlib",
+    "parse_log_pvlib", "parse_log_pydicom", "parse_log_pylint", "parse_log_pytest", "parse_log_pytest_options",
+    "parse_log_pytest_v2", "parse_log_pyvista", "parse_log_requests", "parse_log_scikit", "parse_log_seaborn",
+    "parse_log_sqlfluff", "parse_log_xarray",
+})  # fmt: skip
+"""Parsers of swebench for logs of pytest itself; sphinx's is run by tox, which ends as it likes."""
 FAILED = frozenset({"failed", "error"})
 MAX_LINE = 20_000
 """Characters of a line; in one that is longer no runner names a test, and reading it would hold up all threads."""
@@ -61,6 +70,7 @@ class Wanted:
     def __init__(self, tests: Iterable[str]) -> None:
         self._whole = frozenset(tests)
         self._cut = tuple(test for test in self._whole if is_cut(test))
+        self.files = frozenset(test.partition("::")[0] for test in self._whole)
 
     def __contains__(self, test: str) -> bool:
         return test in self._whole or test.startswith(self._cut)
@@ -69,24 +79,43 @@ class Wanted:
 class Found:
     """What a log says: the status of tests, and whether any test of all failed.
 
+    Of a test that is named twice, as by a failing teardown, the worse status counts. Where a file could not be
+    collected, none of its tests ran, whatever was printed of them.
+
     Args:
-        said: Tests and statuses in the order of the log. Of a test that is named twice, as by a failing teardown, the
-            worse status counts.
+        said: Tests and statuses in the order of the log.
         wanted: The tests that are kept; all of them where it is `None`.
     """
 
     def __init__(self, said: Iterable[tuple[str, str]], wanted: Wanted | None) -> None:
         self.statuses: dict[str, str] = {}
         self.failed = False
+        broken = set()
         for test, status in said:
-            self.failed = self.failed or status in FAILED
+            if status in FAILED:
+                self.failed = True
+                if "::" not in test and (wanted is None or test in wanted.files):
+                    broken.add(test)
             if wanted is None or test in wanted:
-                known = self.statuses.get(test, "missing")
-                self.statuses[test] = max(known, status, key=SEVERITY.__getitem__)
+                self._note(test, status)
+        if broken:
+            for test in [test for test in self.statuses if test.partition("::")[0] in broken]:
+                self._note(test, "error")
 
-    def contradicts(self, exit_status: int | None) -> bool:
-        """Whether the log is not of the run that was made: the command failed, and no test in it did."""
-        return exit_status not in (0, None) and not self.failed
+    def contradicts(self, exit_status: int | None, runner: str) -> bool:
+        """Whether the log is not of the run that was made: the command failed, and no test in it did; or pytest ended
+        as it does when it did not run the tests (https://docs.pytest.org, "Exit codes").
+
+        Args:
+            exit_status: Of the test command.
+            runner: `PYTEST`, or another.
+        """
+        if exit_status in (0, None):
+            return False
+        return not self.failed or (runner == PYTEST and exit_status != 1)
+
+    def _note(self, test: str, status: str) -> None:
+        self.statuses[test] = max(self.statuses.get(test, "missing"), status, key=SEVERITY.__getitem__)
 
 
 def pytest_tests(text: str) -> Iterator[tuple[str, str]]:

@@ -26,10 +26,12 @@ class LogParser:
 
     Args:
         read: Finds tests in it.
+        runner: What ran the tests, `PYTEST` or another.
     """
 
-    def __init__(self, read: LogReader) -> None:
+    def __init__(self, read: LogReader, runner: str) -> None:
         self._read = read
+        self._runner = runner
 
     def found(self, report: Report) -> dict[str, TestStatus]:
         """Every test that the log names; none where it contradicts the exit status of the command."""
@@ -51,6 +53,6 @@ class LogParser:
 
     def _found(self, report: Report, wanted: Iterable[str] | None) -> dict[str, TestStatus]:
         found = self._read(between_markers(report.content.decode("utf-8", errors="replace")), wanted)
-        if found.contradicts(report.exit_status):
+        if found.contradicts(report.exit_status, self._runner):
             return {}
         return {test: cast(TestStatus, status) for test, status in found.statuses.items()}

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import override
 
 from lego_rl.errors import TaskError
-from lego_rl.tasks.reports.lines import FAILED, STATUSES, Found, Wanted, pytest_tests
+from lego_rl.tasks.reports.lines import FAILED, OF_PYTEST, OTHER, PYTEST, STATUSES, Found, Wanted, pytest_tests
 from lego_rl.tasks.reports.log import LogParser
 
 PREFIX, UNTIMED = "swebench:", "swebench-untimed:"
@@ -57,7 +57,7 @@ class SwebenchParser(LogParser):
     """Of the program that reads a log."""
 
     def __init__(self, name: str, seconds: float = PARSER_SECONDS) -> None:
-        super().__init__(self._read_log)
+        super().__init__(self._read_log, PYTEST if name in OF_PYTEST else OTHER)
         self.name = name
         self._seconds = seconds
 
@@ -71,10 +71,9 @@ class SwebenchParser(LogParser):
         return Found(self._said(text, tests), None if tests is None else Wanted(tests))
 
     def _said(self, text: str, wanted: Sequence[str] | None) -> Iterator[tuple[str, str]]:
-        """Tests and statuses; those that pytest's own lines call failed too."""
-        said = {test: STATUSES[word] for test, word in self._ask(text, wanted) if word in STATUSES}
-        yield from said.items()
-        yield from ((test, status) for test, status in pytest_tests(text) if status in FAILED and test in said)
+        """Tests and statuses; what pytest's own lines call failed too, so that no line after it makes it pass."""
+        yield from ((test, STATUSES[word]) for test, word in self._ask(text, wanted) if word in STATUSES)
+        yield from ((test, status) for test, status in pytest_tests(text) if status in FAILED)
 
     def _ask(self, text: str, wanted: Sequence[str] | None) -> list[tuple[str, str]]:
         self.check_usable()
