@@ -14,6 +14,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         " (default: a temporary folder, so that everything is run)",
     )
     parser.addoption(
+        "--samples",
+        type=Path,
+        help="folder of real rows of public data sets, as JSON files with a list `rows` (default: none are tested)",
+    )
+    parser.addoption(
         "--vllm-python",
         type=Path,
         default=Path(__file__).parents[2] / ".venv-vllm" / "bin" / "python",

@@ -6,19 +6,16 @@ on every machine. Every path in it is plain and lies below it, whoever chose the
 
 import json
 import re
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import tomli_w
 
 from lego_rl.errors import TaskError
-from lego_rl.owner import is_dead, named_in, own_stamp, owned_folder
 from lego_rl.tasks.history import AgentHistory, GradingHistory
 from lego_rl.tasks.provenance import Provenance
+from lego_rl.tasks.staging import stage, written
 
 TASK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 """Names that a directory, Harbor and every file system take as they are."""
@@ -194,17 +191,13 @@ class TaskDirectory:
 
         Returns:
             The directory; whoever takes it away removes the folder that it is in, and `remove_leftovers` does where
-            nobody is left to.
+            nobody is left to (`lego_rl.tasks.staging`).
 
         Raises:
             TaskError: As `files`.
             OSError: The disk does not take it.
         """
-        files = self.files()
-        pool.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(dir=pool, prefix=f"{SCRATCH}{own_stamp()}-")) / "task"
-        _write(files, unfinished)
-        return unfinished
+        return stage(self.files(), pool)
 
     def write(self, pool: Path) -> Path:
         """Write the directory below `pool`, all of it or nothing, and return it.
@@ -217,7 +210,7 @@ class TaskDirectory:
         root = pool / self.id
         if root.exists():
             raise TaskError(f"there is a task in {root}", "remove it first, or name another folder")
-        with _written(files, pool) as unfinished:
+        with written(files, pool) as unfinished:
             unfinished.rename(root)
         return root
 
@@ -230,7 +223,7 @@ class TaskDirectory:
         """
         files = self.files()
         root = pool / self.id
-        with _written(files, pool) as unfinished:
+        with written(files, pool) as unfinished:
             if root.exists():
                 root.rename(unfinished.with_name("replaced"))
             unfinished.rename(root)
@@ -258,38 +251,6 @@ class TaskDirectory:
             "verifier": verifier,
             "environment": self.environment.table(),
         }
-
-
-SCRATCH = ".writing-"
-"""How the names begin of folders in a pool in which something is being written; loading a pool passes them by."""
-
-
-def remove_leftovers(pool: Path) -> None:
-    """Remove what processes that were killed were writing below `pool`."""
-    for path in pool.glob(f"{SCRATCH}*"):
-        stamp = named_in(path.name)
-        if stamp is not None and is_dead(stamp):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-@contextmanager
-def _written(files: Mapping[str, bytes], pool: Path) -> Iterator[Path]:
-    """A folder beside its place with all files of a task; what is left of it is removed."""
-    pool.mkdir(parents=True, exist_ok=True)
-    # The owner's name is in the folder's, so that what a killed process leaves can be told from work at hand.
-    with owned_folder(pool, SCRATCH) as scratch:
-        _write(files, scratch / "task")
-        yield scratch / "task"
-
-
-def _write(files: Mapping[str, bytes], folder: Path) -> None:
-    (folder / "environment").mkdir(parents=True)
-    for name, content in files.items():
-        file = folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-        if name.endswith(".sh"):
-            file.chmod(0o755)
 
 
 def _below(folder: str, files: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -12,9 +12,10 @@ import pytest
 from harbor.models.task.task import Task as HarborTask
 
 from lego_rl.errors import TaskError
-from lego_rl.tasks import directory
-from lego_rl.tasks.directory import EnvironmentPart, SolutionPart, TaskDirectory, TestsPart, remove_leftovers
+from lego_rl.owner import owned_folder
+from lego_rl.tasks.directory import EnvironmentPart, SolutionPart, TaskDirectory, TestsPart
 from lego_rl.tasks.provenance import Provenance
+from lego_rl.tasks.staging import SCRATCH, remove_leftovers
 from lego_rl.tasks.task import Task
 
 COMMIT = "0" * 40
@@ -121,7 +122,7 @@ def test_a_killed_writer_leaves_no_task_and_what_it_leaves_is_removed(tmp_path: 
     writer.join()
     assert writer.exitcode == -signal.SIGKILL
     (left,) = tmp_path.iterdir()
-    assert left.name.startswith(directory.SCRATCH)
-    with directory.owned_folder(tmp_path, directory.SCRATCH) as working:
+    assert left.name.startswith(SCRATCH)
+    with owned_folder(tmp_path, SCRATCH) as working:
         remove_leftovers(tmp_path)
         assert list(tmp_path.iterdir()) == [working]

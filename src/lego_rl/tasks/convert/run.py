@@ -23,7 +23,7 @@ from lego_rl.tasks.convert.placing import Made, Place
 from lego_rl.tasks.convert.read_rows import Found, Unread, read_rows
 from lego_rl.tasks.convert.registry import format_named
 from lego_rl.tasks.convert.row import RawRow, RowError
-from lego_rl.tasks.directory import remove_leftovers
+from lego_rl.tasks.staging import remove_leftovers
 
 CHUNK = 16
 """Rows that one process is given at once."""
