@@ -8,10 +8,10 @@ to pass. ``prompt``, ``modified_files``, ``relevant_files`` and ``modified_entit
 are read by nobody.
 """
 
-import json
 import re
+from typing import Annotated
 
-from pydantic import ValidationError, field_validator
+from pydantic import BeforeValidator, ValidationError
 
 from lego_rl.tasks.convert import harbor
 from lego_rl.tasks.convert.assemble import (
@@ -31,6 +31,7 @@ from lego_rl.tasks.convert.row import (
     RawRow,
     RowError,
     Word,
+    as_object,
     digest,
     instruction,
     row_digest,
@@ -68,17 +69,9 @@ class _Row(Fields):
     docker_image: ImageName
     commit_hash: CommitId
     problem_statement: Word
-    expected_output_json: dict[str, str]
-    execution_result_content: _Results
+    expected_output_json: Annotated[dict[str, str], BeforeValidator(as_object)]
+    execution_result_content: Annotated[_Results, BeforeValidator(as_object)]
     parsed_commit_content: OptionalText = ""
-
-    @field_validator("expected_output_json", "execution_result_content", mode="before")
-    @classmethod
-    def _as_json(cls, value: object) -> object:
-        try:
-            return json.loads(value) if isinstance(value, str) else value
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise ValueError(f"it is no JSON text: {error}") from error
 
 
 def convert(row: RawRow) -> TaskDirectory:

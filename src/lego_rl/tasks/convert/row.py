@@ -55,6 +55,14 @@ def _text(value: object) -> object:
     return "" if value is None else value
 
 
+def as_object(value: object) -> object:
+    """An object: as one, or as its JSON text."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"it is no JSON text: {error}") from error
+
+
 type Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_names)]
 type Time = Annotated[str, BeforeValidator(_time)]
 type OptionalText = Annotated[str, BeforeValidator(_text)]
@@ -139,10 +147,8 @@ def instruction(text: str) -> str:
     lines = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     if not lines.strip() or len(lines) > MAX_INSTRUCTION:
         raise RowError(f"its issue has {len(lines)} characters")
-    try:
-        lines.encode()
-    except UnicodeEncodeError as error:
-        raise RowError(f"its issue is no text: {error}") from error
+    if "\0" in lines:
+        raise RowError("its issue is no text: it holds a null character")
     return f"{lines}\n"
 
 

@@ -5,11 +5,23 @@ The parsers are called as swebench's are. Rows hold judgements of models (``meta
 
 import shlex
 from collections.abc import Mapping
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from lego_rl.tasks.convert.assemble import TESTBED, Tested, environment, swe_task
-from lego_rl.tasks.convert.row import Fields, ImageName, Names, OptionalText, RawRow, RowError, SweRow, Word, listed
+from lego_rl.tasks.convert.row import (
+    Fields,
+    ImageName,
+    Names,
+    OptionalText,
+    RawRow,
+    RowError,
+    SweRow,
+    Word,
+    as_object,
+    listed,
+)
 from lego_rl.tasks.convert.shell import command_of, without_isolation
 from lego_rl.tasks.convert.swebench import classic_script, image_of
 from lego_rl.tasks.directory import TaskDirectory
@@ -21,11 +33,12 @@ FORMAT = "swe-rebench"
 class _Config(Fields):
     test_cmd: Word
     log_parser: Word
-    env_vars: Mapping[str, str] | None = None
+    env_vars: Mapping[str, str | None] | None = None
+    """A table of many rows has every name in each of them, without a value where a row has none."""
 
 
 class _Row(SweRow):
-    install_config: _Config
+    install_config: Annotated[_Config, BeforeValidator(as_object)]
     docker_image: ImageName | None = None
     image_name: ImageName | None = None
     license_name: OptionalText = ""
@@ -49,8 +62,8 @@ def convert(row: RawRow) -> TaskDirectory:
     )
 
 
-def _exports(variables: Mapping[str, str]) -> list[str]:
+def _exports(variables: Mapping[str, str | None]) -> list[str]:
     for name in variables:
         if not name.isidentifier() or not name.isascii():
             raise RowError(f"install_config.env_vars has the name {name[:100]!r}")
-    return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    return [f"export {name}={shlex.quote(value)}" for name, value in variables.items() if value is not None]

@@ -9,7 +9,9 @@ What an agent is told is the issue, and the ``interface`` that tests call where 
 the models' judgements in ``meta`` say how it was solved.
 """
 
-from pydantic import Field, field_validator
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, field_validator
 
 from lego_rl.tasks.convert.assemble import Tested, environment, swe_task
 from lego_rl.tasks.convert.row import (
@@ -20,6 +22,7 @@ from lego_rl.tasks.convert.row import (
     RowError,
     SweRow,
     Word,
+    as_object,
     instruction,
     listed,
 )
@@ -42,7 +45,7 @@ class _Config(Fields):
 
 
 class _Row(SweRow):
-    install_config: _Config
+    install_config: Annotated[_Config, BeforeValidator(as_object)]
     image_name: ImageName
     interface: OptionalText = ""
     license_name: OptionalText = ""

@@ -159,6 +159,10 @@ def test_a_file_name_is_one_word_of_a_command() -> None:
     assert "pytest -rA '\"'\"'tests/a;touch x.py'\"'\"'\n" in command
 
 
+def test_nothing_has_to_keep_passing() -> None:
+    assert convert("swebench", classic(PASS_TO_PASS="[]")).tests.pass_to_pass == ()
+
+
 def test_multilingual_lists_are_lists() -> None:
     task = convert("swebench", multilingual())
     assert task.tests.fail_to_pass == ("TestColorForStatus",)
@@ -189,6 +193,7 @@ def test_multilingual_lists_are_lists() -> None:
         (classic(test_patch=HIDDEN.replace("tests/test_calc.py", "../x.py")), "its test_patch leads out of the tree"),
         (classic(patch=GOLD.replace("src/calc.py", ".git/config")), "its patch changes a git directory"),
         (classic(problem_statement=" \n "), "its issue has"),
+        (classic(problem_statement="a\0b"), "null character"),
         (classic(problem_statement="\ud800"), "problem_statement.*unicode"),
         (present(image="a b; c"), "names no container image"),
         (present(image="x\nRUN evil"), "names no container image"),
@@ -265,6 +270,10 @@ def test_swe_rebench_brings_command_parser_and_variables() -> None:
     assert task.source is not None and task.source.licence == "MIT License"
     with pytest.raises(RowError, match=r"install_config\.log_parser"):
         convert("swe-rebench", rebench(install_config={"test_cmd": "pytest"}))
+    config = {**rebench()["install_config"], "env_vars": {"A": "x", "B": None}}
+    for given in (config, json.dumps(config)):
+        command = convert("swe-rebench", rebench(install_config=given)).tests.command
+        assert "export A=x\n" in command and "export B" not in command
     with pytest.raises(RowError, match="env_vars has the name"):
         convert("swe-rebench", rebench(install_config={**rebench()["install_config"], "env_vars": {"A;B": "x"}}))
 
