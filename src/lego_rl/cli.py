@@ -180,6 +180,28 @@ def tasks_convert(
     command.convert(form, inputs, out, workers, strict=strict)
 
 
+@tasks_app.command("make")
+def tasks_make(
+    repo: Annotated[
+        list[Path], typer.Argument(help="A git checkout, a folder, or source distributions (.tar.gz) of one package.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for the Harbor task directories.")],
+    inject: Annotated[int, typer.Option(min=0, help="Tasks with a bug put into the newest state, at most.")] = 10,
+    mine: Annotated[int, typer.Option(min=0, help="Tasks from fixes in the history, at most.")] = 10,
+    seed: Annotated[int, typer.Option(help="Chooses among candidates; the same gives the same tasks.")] = 0,
+    at_once: Annotated[int, typer.Option(min=1, help="Test runs at a time.")] = 2,
+    environment: Annotated[
+        str, typer.Option(metavar="NAME", help="How the sandboxes of the tests are isolated.")
+    ] = "bubblewrap",
+    overrides: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Set a key of [sandbox].")] = [],  # noqa: B006
+) -> None:
+    """Make tasks of a Python source tree: verified bugs put into it, and fixes found in its history."""
+    from lego_rl.commands import tasks_make as command
+    from lego_rl.tasks.make.making import Wish
+
+    command.make(repo, out, Wish(inject, mine, seed, at_once), environment, overrides)
+
+
 @check_app.command("sandbox")
 def check_sandbox(
     environment: Annotated[

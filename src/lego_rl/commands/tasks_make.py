@@ -1,0 +1,76 @@
+"""``lego-rl tasks make``: tasks from a source tree that somebody has."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.table import Table
+
+from lego_rl.commands import interrupts
+from lego_rl.commands.check import sandbox_settings
+from lego_rl.commands.doing import Doing
+from lego_rl.commands.screen import Screen
+from lego_rl.errors import TaskError
+from lego_rl.owner import owned_folder
+from lego_rl.sandbox.environments import provider_of
+from lego_rl.sandbox.tree_tests import SandboxedRunner
+from lego_rl.tasks.make.account import REASONS, Account
+from lego_rl.tasks.make.making import Wish, make_tasks, report_name
+
+
+def make(paths: Sequence[Path], out: Path, wish: Wish, environment: str, overrides: Sequence[str]) -> None:
+    """Make tasks and print what was tried and what came of it.
+
+    Args:
+        paths: A git checkout, a folder, or source distributions of one package.
+        out: Folder for the task directories.
+        wish: What is asked for.
+        environment: How the sandboxes are isolated that tests run in.
+        overrides: ``sandbox.key=value`` strings.
+
+    Raises:
+        ConfigError: A key of the sandbox is wrong.
+        TaskError: The source cannot be used, or no task was made.
+        SandboxError: Tests cannot be run here.
+        KeyboardInterrupt: Somebody asked for the end; the same command goes on from there.
+    """
+    provider = provider_of(sandbox_settings(environment, overrides))
+    provider.check()
+    provider.reap()
+    out.mkdir(parents=True, exist_ok=True)
+    with owned_folder(out, ".trees-") as trees, Doing() as doing:
+        account = interrupts.run(make_tasks(paths, out, wish, SandboxedRunner(provider, trees), doing))
+    screen = Screen()
+    for line in lines(account):
+        screen.print(line)
+    screen.print(table(account))
+    made = sum(map(len, account.tasks.values()))
+    screen.print(f"{made} tasks of {account.package} in {out}; the whole account: {out / report_name(account.package)}")
+    if not made:
+        raise TaskError(f"no task could be made of {account.package}", "the table says what came of each candidate")
+
+
+def lines(account: Account) -> list[str]:
+    """How the tests are run, and what of them is left out."""
+    suite = account.suite
+    if suite is None:
+        return []
+    said = [f"tests: {len(suite.stable)} that pass every time, in {len(suite.files)} files, {suite.seconds:.1f} s"]
+    said += [f"pytest {name}: {what}" for name, what in suite.tried.items()]
+    said += [f"left out: {path}: {why}" for path, why in sorted(suite.left_out.items())]
+    said += [f"left out, flaky: {test}" for test in suite.flaky]
+    said += [f"left out, slow: {test}" for test in suite.slow]
+    said += [f"left out, never passes: {len(suite.failing)} tests"] if suite.failing else []
+    return said
+
+
+def table(account: Account) -> Table:
+    """Candidates and what came of them."""
+    found = Table("candidates", "injected", "mined", box=None, pad_edge=False)
+    kinds = ("injected", "mined")
+    found.add_row("tried", *(str(account.tried[kind]) for kind in kinds))
+    found.add_row("tasks", *(str(len(account.tasks[kind])) for kind in kinds))
+    for reason, words in REASONS.items():
+        counts = [account.rejected[kind][reason] for kind in kinds]
+        if any(counts):
+            found.add_row(words, *(str(count or "") for count in counts))
+    return found

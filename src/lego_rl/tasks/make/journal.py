@@ -1,0 +1,47 @@
+"""What has been found out already, so that a run that was stopped goes on where it was: one line a finding.
+
+Invariant: a line is whole or it does not count, and its key names everything that the finding depends on.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+METHOD = "1"
+"""Changes when the same source would be judged otherwise."""
+
+
+class Findings:
+    """Findings by key, kept in a file.
+
+    Args:
+        path: The file; what cannot be read of it does not count.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[str, Any] = {}
+        if path.is_file():
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+                try:
+                    entry = json.loads(line)
+                    self._known[entry["key"]] = entry["found"]
+                except (ValueError, TypeError, KeyError):
+                    continue
+
+    def get(self, *key: str) -> Any | None:
+        """A finding, as it was written; ``None`` where there is none."""
+        return self._known.get(_named(key))
+
+    def put(self, found: Any, *key: str) -> None:
+        """Write a finding down: plain data."""
+        name = _named(key)
+        self._known[name] = found
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"key": name, "found": found}) + "\n")
+
+
+def _named(key: tuple[str, ...]) -> str:
+    return hashlib.sha256("\0".join((METHOD, *key)).encode()).hexdigest()[:24]

@@ -1,0 +1,82 @@
+"""Makes tasks of a source: bugs put into its newest state, and fixes found in its history."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lego_rl import durable
+from lego_rl.errors import TaskError
+from lego_rl.tasks.directory import remove_leftovers
+from lego_rl.tasks.make.account import Account
+from lego_rl.tasks.make.inject.run import inject
+from lego_rl.tasks.make.journal import Findings
+from lego_rl.tasks.make.mine.run import mine
+from lego_rl.tasks.make.running import Runner
+from lego_rl.tasks.make.source import Source, open_source
+from lego_rl.tasks.make.workshop import Watcher, Workshop
+
+FINDINGS = ".make"
+"""Folder of a pool that keeps what is known already."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked for.
+
+    Attributes:
+        inject: Tasks by injection, at most.
+        mine: Tasks from the history, at most.
+        seed: Chooses among candidates.
+        at_once: Test runs at a time.
+    """
+
+    inject: int
+    mine: int
+    seed: int = 0
+    at_once: int = 2
+
+
+async def make_tasks(paths: Sequence[Path], pool: Path, wish: Wish, runner: Runner, watcher: Watcher) -> Account:
+    """Make tasks of one source and write them below `pool`, with a report beside them.
+
+    Args:
+        paths: A git checkout, a folder, or source distributions of one package.
+        pool: The folder that task directories are written to; there may be some of other sources.
+        wish: What is asked for.
+        runner: Where tests run.
+        watcher: Is told how far the work is.
+
+    Raises:
+        TaskError: The source cannot be read, its tests do not run, or a task cannot be written.
+        SandboxError: The runs could not be had.
+    """
+    source = await asyncio.to_thread(open_source, paths)
+    remove_leftovers(pool)
+    account = Account(source.name, source.label)
+    shop = Workshop(
+        runner, Findings(pool / FINDINGS / f"{source.name}.jsonl"), pool, account, watcher, wish.seed, wish.at_once
+    )
+    try:
+        await _made(shop, source, wish)
+    finally:
+        durable.write_text(pool / report_name(source.name), json.dumps(account.as_json(), indent=2) + "\n")
+    return account
+
+
+def report_name(package: str) -> str:
+    """The report's file in the pool."""
+    return f"make-{package}.json"
+
+
+async def _made(shop: Workshop, source: Source, wish: Wish) -> None:
+    tree = source.newest()
+    if not tree.modules:
+        raise TaskError(f"{source.name} has no Python code outside of its tests", "name the top folder of a package")
+    shop.watcher.doing(f"finding out how the tests of {source.name} {source.label} are run")
+    if wish.inject:
+        shop.account.suite = await shop.suite(tree)
+        await inject(shop, tree, shop.account.suite, wish.inject)
+    if wish.mine:
+        await mine(shop, source, wish.mine)

@@ -1,0 +1,1 @@
+"""Fixes found in a history: what of a step between two states makes which of its new tests pass."""
