@@ -202,6 +202,35 @@ def tasks_make(
     command.make(repo, out, Wish(inject, mine, seed, at_once), environment, overrides)
 
 
+@tasks_app.command("validate")
+def tasks_validate(
+    tasks: Annotated[list[Path], typer.Argument(help="Pools, or task directories.")],
+    times: Annotated[int, typer.Option(min=1, help="Gradings without a change, and with the solution.")] = 3,
+    at_once: Annotated[int, typer.Option(min=1, help="Tasks at a time.")] = 2,
+    record: Annotated[
+        bool,
+        typer.Option("--record", help="Find out which tests decide, where a task does not say, and write it."),
+    ] = False,
+    journal: Annotated[Path | None, typer.Option(help="Where findings are kept; in the pool by default.")] = None,
+    environment: Annotated[
+        str, typer.Option(metavar="NAME", help="How the sandboxes of the tests are isolated.")
+    ] = "bubblewrap",
+    overrides: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Set a key of [sandbox].")] = [],  # noqa: B006
+) -> None:
+    """Check that tasks fail without their fix and pass with it, every time, in sealed sandboxes."""
+    from lego_rl.commands import tasks_validate as command
+
+    command.validate(
+        tasks,
+        times=times,
+        at_once=at_once,
+        record=record,
+        journal=journal,
+        environment=environment,
+        overrides=overrides,
+    )
+
+
 @check_app.command("sandbox")
 def check_sandbox(
     environment: Annotated[

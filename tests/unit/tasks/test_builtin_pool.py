@@ -11,9 +11,9 @@ import pytest
 from lego_rl.tasks import build
 from lego_rl.tasks.bugtask import BugTask
 from lego_rl.tasks.build import pool_tasks
+from lego_rl.tasks.generated_check import run_tests, validate
 from lego_rl.tasks.pool import load_pool, pool_digest, pool_folder
 from lego_rl.tasks.task import Task
-from lego_rl.tasks.validate import run_tests, validate
 
 
 @pytest.fixture(scope="module")

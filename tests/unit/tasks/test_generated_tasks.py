@@ -17,8 +17,8 @@ from lego_rl.tasks import hidden_tests
 from lego_rl.tasks.bugtask import BugTask
 from lego_rl.tasks.families import FAMILIES, TRAINED, UNSEEN
 from lego_rl.tasks.generate import families_of, generate
+from lego_rl.tasks.generated_check import run_tests
 from lego_rl.tasks.names import SPLITS, Split, split_of_function
-from lego_rl.tasks.validate import run_tests
 from lego_rl.tasks.words import NOUNS, VERBS
 
 DEFINED = re.compile(r"^def (\w+)\(", re.MULTILINE)

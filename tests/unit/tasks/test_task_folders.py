@@ -16,9 +16,9 @@ from harbor.models.task.task import Task as HarborTask
 from lego_rl.errors import TaskError
 from lego_rl.tasks.build import build_pool, write_task
 from lego_rl.tasks.generate import generate
+from lego_rl.tasks.generated_check import validate
 from lego_rl.tasks.pool import load_pool, pool_folder
 from lego_rl.tasks.task import Task
-from lego_rl.tasks.validate import validate
 
 SMALL = {"train": 1, "heldout": 1, "unseen": 1}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from lego_rl.gateway.tool_calls.qwen3_coder import Qwen3CoderParser
 from lego_rl.messages import Json, Message, ToolCall
 from lego_rl.tasks.bugtask import BugTask
-from lego_rl.tasks.validate import run_tests
+from lego_rl.tasks.generated_check import run_tests
 from warm_start.demonstrator import WORKDIR, Demonstrator
 
 MAX_TURNS = 8

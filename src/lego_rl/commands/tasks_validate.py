@@ -1,0 +1,108 @@
+"""``lego-rl tasks validate``: whether the tests of tasks fail without the fix and pass with it, every time."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.table import Table
+
+from lego_rl.commands import interrupts
+from lego_rl.commands.check import sandbox_settings
+from lego_rl.commands.doing import Doing
+from lego_rl.commands.screen import Screen
+from lego_rl.errors import TaskError
+from lego_rl.plain_text import plain_line
+from lego_rl.sandbox.environments import provider_of
+from lego_rl.sandbox.task_grader import SandboxedGrader
+from lego_rl.tasks.validate.journal import Validations
+from lego_rl.tasks.validate.judge import MEANINGS, Validation
+from lego_rl.tasks.validate.run import Validator
+
+JOURNAL = "validation.jsonl"
+"""Its name in a pool."""
+
+
+def validate(
+    folders: Sequence[Path],
+    *,
+    times: int,
+    at_once: int,
+    record: bool,
+    journal: Path | None,
+    environment: str,
+    overrides: Sequence[str],
+) -> None:
+    """Judge the tasks of some pools, or single ones, and print what was found.
+
+    Args:
+        folders: Pools, or task directories.
+        times: How often each task is graded without a change and with its solution.
+        at_once: Tasks at a time.
+        record: Find out which tests decide, for tasks that do not say.
+        journal: Where findings are kept; beside the tasks where unset.
+        environment: How sandboxes are isolated.
+        overrides: ``sandbox.key=value`` strings.
+
+    Raises:
+        ConfigError: A key of the sandbox is wrong.
+        TaskError: There is no task, or one is not valid.
+        SandboxError: Tests cannot be run here.
+        KeyboardInterrupt: Somebody asked for the end; the same command goes on from there.
+    """
+    settings = sandbox_settings(environment, overrides)
+    provider = provider_of(settings)
+    provider.check()
+    provider.reap()
+    tasks = [task for folder in folders for task in task_folders(folder)]
+    kept = journal or _beside(folders[0])
+    validator = Validator(SandboxedGrader(provider, settings), Validations(kept), times, at_once, record)
+    with Doing() as doing:
+        watcher = _Watcher(doing)
+        found = interrupts.run(validator.validate(tasks, watcher))
+    screen = Screen()
+    for each in found:
+        if each.judgement != "valid":
+            screen.print(plain_line(f"{each.task}: {each.judgement}: {each.reason}"))
+    screen.print(table(found))
+    wrong = sum(each.judgement != "valid" for each in found)
+    screen.print(f"{len(found) - wrong} of {len(found)} tasks are valid, {times} times each; findings in {kept}")
+    if wrong:
+        raise TaskError(f"{wrong} of {len(found)} tasks are not valid", "leave them out; the lines above say why")
+
+
+class _Watcher:
+    def __init__(self, doing: Doing) -> None:
+        self._doing = doing
+
+    def found(self, validation: Validation, done: int, total: int) -> None:
+        """See `lego_rl.tasks.validate.run.Watcher`."""
+        self._doing.doing(f"validated {done} of {total} tasks; last {validation.task}: {validation.judgement}")
+
+
+def table(found: Sequence[Validation]) -> Table:
+    """Tasks by what was found."""
+    counts = Counter(each.judgement for each in found)
+    shown = Table("verdict", "tasks", "what it means", box=None, pad_edge=False)
+    for judgement, meaning in MEANINGS.items():
+        if counts[judgement]:
+            shown.add_row(judgement, str(counts[judgement]), meaning)
+    return shown
+
+
+def task_folders(folder: Path) -> list[Path]:
+    """The task directories that a path names: itself, or those of a pool.
+
+    Raises:
+        TaskError: There is none.
+    """
+    if (folder / "task.toml").is_file():
+        return [folder]
+    found = sorted(path.parent for path in folder.glob("*/task.toml") if not path.parent.name.startswith("."))
+    if not found:
+        raise TaskError(f"{folder} holds no task directory", "name a pool, or a task directory with its task.toml")
+    return found
+
+
+def _beside(folder: Path) -> Path:
+    pool = folder.parent if (folder / "task.toml").is_file() else folder
+    return pool / JOURNAL

@@ -1,0 +1,126 @@
+"""Grades tasks outside of trials, as trials would: the same images, limits and times, no change or the task's solution.
+
+Invariant: the solution is made on the host from its files or its patch, to the letter; no script of a task is run here.
+"""
+
+import asyncio
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from harbor.models.task.config import TaskConfig
+from pydantic import ValidationError
+
+from lego_rl.errors import TaskError
+from lego_rl.sandbox.grading import grade
+from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.sandbox import Phase, Provider, TaskImage
+from lego_rl.sandbox.seal import verify_seal
+from lego_rl.sandbox.settings import SandboxSettings
+from lego_rl.sandbox.verdict import Change, Patch
+from lego_rl.sandbox.verifier import SHARE_OF_TIMEOUT
+from lego_rl.tasks.reports import Report
+from lego_rl.tasks.task import Task
+from lego_rl.tasks.test_patch import base_reader
+from lego_rl.tasks.unified_diff import DiffError, apply_diff
+from lego_rl.tasks.validate.grader import Graded, Variant
+
+
+@dataclass(frozen=True)
+class SandboxedGrader:
+    """See `lego_rl.tasks.validate.grader.Grader`.
+
+    Attributes:
+        provider: Of the sandboxes.
+        settings: As a recipe would have them.
+    """
+
+    provider: Provider
+    settings: SandboxSettings
+
+    async def look(self, task: Task) -> None:
+        """See `Grader.look`."""
+        config = await asyncio.to_thread(_config, task.path)
+        self.provider.check_network(task.network)
+        image = await asyncio.to_thread(self._image, task)
+        box = await image.start(Phase.AGENT, limits=self._limits(config))
+        try:
+            await verify_seal(box, task)
+        finally:
+            await box.close()
+
+    async def grade(self, task: Task, variant: Variant) -> Graded:
+        """See `Grader.grade`."""
+        config = await asyncio.to_thread(_config, task.path)
+        image = await asyncio.to_thread(self._image, task)
+        patch = Patch() if variant == "empty" else await asyncio.to_thread(solution_of, task, image.pristine)
+        allowed = SHARE_OF_TIMEOUT * config.verifier.timeout_sec
+        capped = self.settings.grading_sec
+        verdict = await grade(
+            task,
+            patch,
+            image,
+            limits=self._limits(config),
+            timeout_sec=allowed if capped is None else min(allowed, capped),
+        )
+        report = Report(verdict.report, verdict.exit_status)
+        return Graded(verdict.reward, verdict.ended, verdict.tests, verdict.seconds, report)
+
+    def _image(self, task: Task) -> TaskImage:
+        return self.provider.prepare(
+            task.path / "environment", workdir=task.workdir, docker_image=task.docker_image, history=task.history
+        )
+
+    def _limits(self, config: TaskConfig) -> Limits:
+        """As `SealedEnvironment.limits` has them: the task's own first."""
+        settings, own = self.settings, config.environment
+        chosen = {
+            "processes": settings.processes,
+            "scratch_mb": settings.scratch_mb,
+            "memory_mb": own.memory_mb,
+            "disk_mb": settings.disk_mb if own.storage_mb is None else own.storage_mb,
+        }
+        return Limits(**{name: value for name, value in chosen.items() if value is not None})
+
+
+def solution_of(task: Task, pristine: Path) -> Patch:
+    """A task's solution as the change that an agent would have left: ``gold.patch``, else ``solution/files/``.
+
+    Raises:
+        TaskError: There is neither, or the patch does not fit the work tree.
+    """
+    folder = task.path / "solution"
+    gold = folder / "gold.patch"
+    try:
+        if gold.is_file():
+            made = apply_diff(gold.read_bytes(), base_reader(pristine))
+            return Patch(
+                tuple(
+                    Change(file.path, "deleted")
+                    if file.content is None
+                    else Change(file.path, "file", file.content, file.executable)
+                    for file in sorted(made, key=lambda file: file.path)
+                )
+            )
+        files = sorted(path for path in (folder / "files").rglob("*") if path.is_file() and not path.is_symlink())
+        changes = [Change(path.relative_to(folder / "files").as_posix(), "file", path.read_bytes()) for path in files]
+    except (DiffError, OSError) as error:
+        raise TaskError(
+            f"the solution of task {task.id} cannot be made: {error}", "mend solution/gold.patch"
+        ) from error
+    if not changes:
+        raise TaskError(f"task {task.id} has no solution", "add solution/gold.patch, a diff of the work tree")
+    return Patch(tuple(changes))
+
+
+def _config(task: Path) -> TaskConfig:
+    """``task.toml`` as Harbor reads it.
+
+    Raises:
+        TaskError: Harbor does not take it.
+    """
+    try:
+        return TaskConfig.model_validate(tomllib.loads((task / "task.toml").read_text(encoding="utf-8")))
+    except (OSError, ValueError, ValidationError) as error:
+        said = " ".join(str(error).split())[:300]
+        raise TaskError(f"Harbor does not take {task / 'task.toml'}: {said}", "mend the file") from error

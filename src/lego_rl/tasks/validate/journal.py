@@ -1,0 +1,66 @@
+"""What validation found, one line a task, so that a run that was stopped goes on and a task that is as it was is not
+graded again.
+
+Invariant: the last line about a task counts, and only for the very bytes that it was graded with.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from lego_rl.tasks.validate.judge import Validation
+
+
+class Validations:
+    """The findings of a pool, in a file.
+
+    Args:
+        path: The file; a line that cannot be read does not count.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[str, Validation] = {}
+        if path.is_file():
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+                try:
+                    found = Validation.model_validate_json(line)
+                except ValidationError:
+                    continue
+                self._known[found.task] = found
+
+    def known(self, task: str, digest: str, times: int) -> Validation | None:
+        """What is known of a task as it is, graded at least so often; a fault is not knowledge."""
+        found = self._known.get(task)
+        if found is None or found.digest != digest or found.judgement == "fault":
+            return None
+        return found if found.times >= times or found.judgement == "unusable" else None
+
+    def add(self, found: Validation) -> None:
+        """Write a finding down.
+
+        Raises:
+            OSError: The disk does not take it.
+        """
+        self._known[found.task] = found
+        line = json.dumps(found.model_dump(mode="json"))
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+
+
+def directory_digest(folder: Path) -> str:
+    """Names a task directory by its paths and bytes.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink():
+            digest.update(f"{path.relative_to(folder)}\0{path.readlink()}\n".encode(errors="surrogateescape"))
+        elif path.is_file():
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest.update(f"{path.relative_to(folder)}\0{content}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()

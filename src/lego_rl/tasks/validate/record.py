@@ -1,0 +1,78 @@
+"""Finds out which tests decide, for a task that does not say: those that fail without the fix and pass with it.
+
+Invariant: a test is on a list only where every run said so; what passed in some runs and not in others is on none.
+"""
+
+import json
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tomli_w
+
+from lego_rl import durable
+from lego_rl.tasks.reports import TestStatus, listing_parser
+from lego_rl.tasks.task import Task, TestSpec
+from lego_rl.tasks.validate.grader import Graded
+
+
+@dataclass(frozen=True)
+class Lists:
+    """What was found.
+
+    Attributes:
+        fail_to_pass: Tests that passed with the solution every time, and never without it.
+        pass_to_pass: Tests that passed every time.
+        flaky: Tests that passed sometimes with the same change.
+    """
+
+    fail_to_pass: tuple[str, ...]
+    pass_to_pass: tuple[str, ...]
+    flaky: tuple[str, ...]
+
+
+def is_unlisted(task: Task) -> bool:
+    """Whether a task does not say which tests decide."""
+    return isinstance(task.tests, TestSpec) and not task.tests.fail_to_pass
+
+
+def lists_of(parser: str, empty: Sequence[Graded], gold: Sequence[Graded]) -> Lists:
+    """The lists that some gradings give.
+
+    Raises:
+        TaskError: This kind of report names only tests that it is asked for.
+    """
+    found = listing_parser(parser).found
+    before, after = [found(each.report) for each in empty], [found(each.report) for each in gold]
+    always_before, ever_before = _passed(before)
+    always_after, ever_after = _passed(after)
+    flaky = (ever_before - always_before) | (ever_after - always_after)
+    return Lists(
+        tuple(sorted(always_after - ever_before - flaky)),
+        tuple(sorted(always_after & always_before)),
+        tuple(sorted(flaky)),
+    )
+
+
+def _passed(runs: Sequence[dict[str, TestStatus]]) -> tuple[frozenset[str], frozenset[str]]:
+    """Tests that passed in every run, and in some run."""
+    sets = [frozenset(test for test, status in run.items() if status == "passed") for run in runs]
+    return frozenset.intersection(*sets), frozenset.union(*sets)
+
+
+def write_lists(task: Path, lists: Lists) -> None:
+    """Write the lists into a task's specification, and that they are known now into its ``task.toml``.
+
+    Raises:
+        OSError: The disk does not take it.
+    """
+    spec_file, config_file = task / "tests" / "spec.json", task / "task.toml"
+    spec = json.loads(spec_file.read_text(encoding="utf-8"))
+    spec |= {"FAIL_TO_PASS": lists.fail_to_pass, "PASS_TO_PASS": lists.pass_to_pass}
+    config = tomllib.loads(config_file.read_text(encoding="utf-8"))
+    source = config.get("metadata", {}).get("source", {})
+    if "unmeasured" in source:
+        source["unmeasured"] = [each for each in source["unmeasured"] if each != "lists"]
+    durable.write_text(spec_file, json.dumps(spec, indent=2) + "\n")
+    durable.write_text(config_file, tomli_w.dumps(config))
