@@ -20,7 +20,7 @@ MOST_CHARACTERS = 160
 """Of a line."""
 
 _FRAME = re.compile(r"^(?P<path>[^\s:][^:]*):(?P<line>\d+): in (?P<function>.*)$")
-_LOCAL = re.compile(r"^    (?P<name>[A-Za-z_]\w* *) = (?P<value>.*)$")
+_LOCAL = re.compile(r"^ {8}(?P<name>[A-Za-z_]\w* *) = (?P<value>.*)$")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -192,7 +192,7 @@ def _called(statement: ast.stmt) -> str:
     for node in calls:
         name = _dotted(node.func)
         last = name.rpartition(".")[2]
-        if name and not last.startswith(("assert", "raises", "warns", "fail")) and last not in _PLAIN:
+        if name and not last.startswith(("_", "assert", "raises", "warns", "fail")) and last not in _PLAIN:
             return name
     return ""
 

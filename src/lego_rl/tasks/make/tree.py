@@ -18,7 +18,9 @@ _TEST_FOLDERS = frozenset({"test", "tests", "testing"})
 _OTHER_FOLDERS = frozenset(
     {"doc", "docs", "example", "examples", "benchmark", "benchmarks", "misc", "scripts", "tools", "bin", ".github"}
 )
-_PACKAGING = frozenset({"setup.py", "noxfile.py", "conftest.py", "tasks.py", "versioneer.py", "toxfile.py"})
+_PACKAGING = frozenset(
+    {"setup.py", "ez_setup.py", "noxfile.py", "tasks.py", "versioneer.py", "toxfile.py", "_version.py", "benchmark.py"}
+)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ would take all tests of a module away for the sake of one; showing the failing o
 """
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from lego_rl.tasks.make.inject.module import Function, Module
 
@@ -28,10 +28,10 @@ def without_tests(path: str, source: bytes, tests: Iterable[str]) -> bytes | Non
         return None
     doomed: dict[int, Function | ast.ClassDef] = {}
     for test in tests:
-        found = _find(module.tree.body, test.partition("[")[0].split("::")[1:])
-        if found is None:
+        found = list(_find(module.tree.body, test.partition("[")[0].split("::")[1:]))
+        if not found:
             return None
-        doomed[found.lineno] = found
+        doomed |= {node.lineno: node for node in found}
     for holder in [node for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)]:
         left = [node for node in holder.body if node.lineno not in doomed and not isinstance(node.__dict__.get("value"),
                                                                                              ast.Constant)]  # fmt: skip
@@ -45,17 +45,16 @@ def without_tests(path: str, source: bytes, tests: Iterable[str]) -> bytes | Non
     return source if Module.read(path, source) is not None else None
 
 
-def _find(body: list[ast.stmt], names: list[str]) -> Function | None:
+def _find(body: list[ast.stmt], names: list[str]) -> Iterator[Function]:
+    """Every function of a name: a later one replaces an earlier one, which would come forth without it."""
     for node in body:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() if names == [node.name]:
-                return node
+                yield node
             case ast.ClassDef() if len(names) > 1 and node.name == names[0]:
-                return _find(node.body, names[1:])
+                yield from _find(node.body, names[1:])
             case ast.If() | ast.Try():
-                if (found := _find([*node.body, *node.orelse], names)) is not None:
-                    return found
-    return None
+                yield from _find([*node.body, *node.orelse], names)
 
 
 def _has_tests(tree: ast.Module, doomed: dict[int, Function | ast.ClassDef]) -> bool:

@@ -35,6 +35,10 @@ FAMILIES: Mapping[str, Family] = {
 
 TRIES = 4
 """Of one function, whatever comes of them."""
+A_STEP_BACK = 3
+"""Bugs of a module that no test notices, for which the module counts as if it had one task more."""
+MISSES = 12
+"""Bugs of a module that no test notices, after which it is given up if none was noticed."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,8 @@ def mutants(tree: Tree) -> Iterator[Mutant]:
 class Order:
     """Which bug is tried next: of the family and the module that have the fewest tasks so far, as a seed decides.
 
+    A module that tests hardly look at comes later, and one that they do not look at at all is given up.
+
     Args:
         found: All bugs.
         seed: Of the order.
@@ -98,14 +104,16 @@ class Order:
     _families: Counter[str] = field(default_factory=Counter)
     _modules: Counter[str] = field(default_factory=Counter)
     _tries: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _missed: Counter[str] = field(default_factory=Counter)
+    _noticed: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.found = sorted(self.found, key=lambda each: (self._rank(each), each.id))
 
     def next(self) -> Mutant | None:
         """The next one, counted as a task until `rejected`; ``None`` when there is no more."""
-        open_ = (each for each in self.found if self._tries[each.place] < TRIES)
-        chosen = min(open_, key=lambda each: (self._families[each.family], self._modules[each.path]), default=None)
+        open_ = (each for each in self.found if self._tries[each.place] < TRIES and not self._given_up(each.path))
+        chosen = min(open_, key=lambda each: (self._families[each.family], self._weight(each.path)), default=None)
         if chosen is not None:
             self.found.remove(chosen)
             self._families[chosen.family] += 1
@@ -116,11 +124,23 @@ class Order:
     def accepted(self, mutant: Mutant) -> None:
         """It is a task: no other bug of its function will be one."""
         self._tries[mutant.place] = TRIES
+        self._noticed.add(mutant.path)
 
     def rejected(self, mutant: Mutant) -> None:
-        """It is none."""
+        """It is none, though tests noticed it, or nothing was asked of them."""
         self._modules[mutant.path] -= 1
         self._families[mutant.family] -= 1
+
+    def unnoticed(self, mutant: Mutant) -> None:
+        """It is none: no test looks there."""
+        self.rejected(mutant)
+        self._missed[mutant.path] += 1
+
+    def _given_up(self, path: str) -> bool:
+        return self._missed[path] >= MISSES and path not in self._noticed
+
+    def _weight(self, path: str) -> int:
+        return self._modules[path] + self._missed[path] // A_STEP_BACK
 
     def _rank(self, mutant: Mutant) -> str:
         return hashlib.sha256(f"{self.seed}/{mutant.id}".encode()).hexdigest()

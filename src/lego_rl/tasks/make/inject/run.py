@@ -45,10 +45,14 @@ async def inject(shop: Workshop, tree: Tree, suite: Suite, wanted: int) -> None:
                 return
             shop.account.tried[KIND] += 1
             reason = trial.rejected or _written(shop, tree, suite, mutant, trial)
-            if reason is None:
-                order.accepted(mutant)
-            else:
-                order.rejected(mutant)
+            match reason:
+                case None:
+                    order.accepted(mutant)
+                case "unnoticed":
+                    order.unnoticed(mutant)
+                case _:
+                    order.rejected(mutant)
+            if reason is not None:
                 shop.account.reject(KIND, reason)
 
 

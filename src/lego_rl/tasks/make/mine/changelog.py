@@ -6,12 +6,15 @@ from collections.abc import Collection
 from lego_rl.tasks.make.tree import Step, Tree
 
 MOST_ENTRIES = 3
+LEAST_WORDS = 2
+"""That an entry shares with some tests before it belongs to them."""
 LONGEST = 400
 """Characters of an entry."""
 
-_NAMES = re.compile(
-    r"(docs/(source/)?)?(changes|changelog|history|news|releases?|readme|versions)(\.(md|rst|txt))?", re.I
-)
+_NAMES = re.compile(r"(docs/(source/)?)?(changes|changelog|history|news|releases?|versions)(\.(md|rst|txt))?", re.I)
+_README = re.compile(r"readme(\.(md|rst|txt))?", re.I)
+_OF_A_VERSION = re.compile(r"^[*-]\s+v?\d+\.\d")
+"""How an entry begins in a readme that has the change log in it."""
 _BULLET = re.compile(r"^(?P<indent>\s*)([*+-]|\d+[.)])\s+(?P<text>\S.*)$")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,}")
 _COMMON = frozenset(
@@ -47,15 +50,19 @@ def entries_for(entries: list[str], words: Collection[str]) -> list[str]:
     """
     wanted = {part for word in words for part in _parts(word)}
     scored = [(len(wanted & _words(entry)), entry) for entry in entries]
-    most = max((score for score, _ in scored), default=0)
-    return [entry for score, entry in scored if score and score >= most - 1][:MOST_ENTRIES] if most else []
+    least = max(LEAST_WORDS, max((score for score, _ in scored), default=0) - 1)
+    return [entry for score, entry in scored if score >= least][:MOST_ENTRIES]
 
 
 def _lines(tree: Tree) -> list[str]:
     found = []
     for path in sorted(tree.files):
-        if _NAMES.fullmatch(path) and (text := tree.text(path)) is not None:
+        if (text := tree.text(path)) is None:
+            continue
+        if _NAMES.fullmatch(path):
             found += text.splitlines()
+        elif _README.fullmatch(path):
+            found += [line for line in text.splitlines() if _OF_A_VERSION.match(line)]
     return found
 
 
