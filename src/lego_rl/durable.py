@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 
 def write_text(path: Path, text: str) -> None:
@@ -17,6 +18,24 @@ def write_text(path: Path, text: str) -> None:
         os.fsync(file.fileno())
     partial.rename(path)
     sync_folder(path.parent)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add a line to a file, which is made if it is not there; half a line that a killed process left stays by itself.
+
+    Raises:
+        OSError: The disk does not take it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as file:
+        if file.tell() and _last_byte(file) != b"\n":
+            file.write(b"\n")
+        file.write(f"{line}\n".encode())
+
+
+def _last_byte(file: BinaryIO) -> bytes:
+    file.seek(-1, os.SEEK_END)
+    return file.read(1)
 
 
 def sync_folder(folder: Path) -> None:

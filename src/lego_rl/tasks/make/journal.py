@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from lego_rl import durable
+
 METHOD = "1"
 """Changes when the same source would be judged otherwise."""
 
@@ -38,9 +40,7 @@ class Findings:
         """Write a finding down: plain data."""
         name = _named(key)
         self._known[name] = found
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"key": name, "found": found}) + "\n")
+        durable.append_line(self._path, json.dumps({"key": name, "found": found}))
 
 
 def _named(key: tuple[str, ...]) -> str:

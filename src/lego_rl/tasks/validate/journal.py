@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from lego_rl import durable
 from lego_rl.tasks.validate.judge import Validation
 
 
@@ -45,9 +46,7 @@ class Validations:
             OSError: The disk does not take it.
         """
         self._known[found.task] = found
-        line = json.dumps(found.model_dump(mode="json"))
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(f"{line}\n")
+        durable.append_line(self._path, json.dumps(found.model_dump(mode="json")))
 
 
 def directory_digest(folder: Path) -> str:
