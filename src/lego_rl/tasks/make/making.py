@@ -53,7 +53,8 @@ async def make_tasks(paths: Sequence[Path], pool: Path, wish: Wish, runner: Runn
         SandboxError: The runs could not be had.
     """
     source = await asyncio.to_thread(open_source, paths)
-    remove_leftovers(pool)
+    await asyncio.to_thread(lambda: pool.mkdir(parents=True, exist_ok=True))
+    await asyncio.to_thread(remove_leftovers, pool)
     account = Account(source.name, source.label)
     shop = Workshop(
         runner, Findings(pool / FINDINGS / f"{source.name}.jsonl"), pool, account, watcher, wish.seed, wish.at_once

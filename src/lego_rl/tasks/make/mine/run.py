@@ -32,6 +32,8 @@ A_STEP = 4
 """Tasks of one step, at most."""
 TARGETS = 12
 """Tests of one step that parts are looked for."""
+MISSES = 3
+"""Tests of one step, one after the other, whose part is no task; then the step is left."""
 MOST_LINES = 200
 """Of a fix, those that go and those that come."""
 MOST_TESTS = 40
@@ -164,10 +166,13 @@ async def _parts(shop: Workshop, measured: _Measured, hunks: list[Hunk]) -> Dug:
     parts: list[Part] = []
     reason = "not_alone"
     covered: set[str] = set()
+    misses = 0
     for function in _functions(measured.failing)[:TARGETS]:
         target = frozenset(test for test in measured.failing if test.partition("[")[0] == function)
-        if target & covered or len(parts) >= A_STEP:
+        if target & covered:
             continue
+        if len(parts) >= A_STEP or misses >= MISSES:
+            break
         shop.watcher.doing(f"mining {measured.step.since} to {measured.step.label}: what makes {function} pass")
 
         async def passes(some: Sequence[Hunk], target: frozenset[str] = target) -> bool:
@@ -177,10 +182,13 @@ async def _parts(shop: Workshop, measured: _Measured, hunks: list[Hunk]) -> Dug:
         solved = (await measured.results(chosen)).passed()
         gained = measured.failing & solved
         if not target <= gained or not measured.keeping <= solved or gained & covered:
+            misses += 1
             continue
         if sum(hunk.size for hunk in chosen) > MOST_LINES or len(gained) > MOST_TESTS:
             reason = "too_large"
+            misses += 1
             continue
+        misses = 0
         covered |= gained
         parts.append(await _part(measured, tuple(hunks.index(hunk) for hunk in chosen), gained))
     return Dug(parts=tuple(parts)) if parts else Dug(reason=reason)
