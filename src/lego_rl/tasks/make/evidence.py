@@ -187,8 +187,11 @@ def _expected(module: Module, statement: ast.stmt) -> tuple[str | None, str | No
 
 
 def _called(statement: ast.stmt) -> str:
-    """What the statement is about: the outermost call that is not one of the test framework's."""
-    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    """What the statement is about: the outermost call that is none of the test framework's and no expected value."""
+    about: ast.AST = statement
+    if isinstance(statement, ast.Assert) and isinstance(statement.test, ast.Compare):
+        about = statement.test.left
+    calls = [node for node in ast.walk(about) if isinstance(node, ast.Call)]
     for node in calls:
         name = _dotted(node.func)
         last = name.rpartition(".")[2]
