@@ -14,7 +14,8 @@ from pydantic import ValidationError
 from lego_rl.errors import TaskError
 from lego_rl.sandbox.grading import grade
 from lego_rl.sandbox.limits import Limits
-from lego_rl.sandbox.sandbox import Phase, Provider, TaskImage
+from lego_rl.sandbox.provider import Provider, TaskImage
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.verdict import Change, Patch

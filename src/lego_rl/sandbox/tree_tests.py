@@ -13,9 +13,10 @@ from lego_rl.errors import SandboxError
 from lego_rl.owner import owned_folder
 from lego_rl.sandbox.grading import GRADING_ENVIRONMENT
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, Limits
+from lego_rl.sandbox.provider import Provider, TaskImage
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.report import REPORT_FOLDER, REPORT_NAME
-from lego_rl.sandbox.sandbox import Phase, Provider, TaskImage
+from lego_rl.sandbox.sandbox import Phase
 from lego_rl.tasks.history import History
 from lego_rl.tasks.make.running import TestRun
 from lego_rl.tasks.make.tree import Tree

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from lego_rl import durable
 from lego_rl.errors import TaskError
-from lego_rl.tasks.directory import remove_leftovers
 from lego_rl.tasks.make.account import Account
 from lego_rl.tasks.make.inject.run import inject
 from lego_rl.tasks.make.journal import Findings
@@ -16,6 +15,7 @@ from lego_rl.tasks.make.mine.run import mine
 from lego_rl.tasks.make.running import Runner
 from lego_rl.tasks.make.source import Source, open_source
 from lego_rl.tasks.make.workshop import Watcher, Workshop
+from lego_rl.tasks.staging import remove_leftovers
 
 FINDINGS = ".make"
 """Folder of a pool that keeps what is known already."""
