@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from lego_rl.errors import TaskError
 from lego_rl.sandbox.grading import grade
-from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.provider import Provider, TaskImage
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal import verify_seal
@@ -41,10 +40,9 @@ class SandboxedGrader:
 
     async def look(self, task: Task) -> None:
         """See `Grader.look`."""
-        config = await asyncio.to_thread(_config, task.path)
         self.provider.check_network(task.network)
         image = await asyncio.to_thread(self._image, task)
-        box = await image.start(Phase.AGENT, limits=self._limits(config))
+        box = await image.start(Phase.AGENT, limits=self.settings.limits(task.memory_mb, task.storage_mb))
         try:
             await verify_seal(box, task)
         finally:
@@ -61,7 +59,7 @@ class SandboxedGrader:
             task,
             patch,
             image,
-            limits=self._limits(config),
+            limits=self.settings.limits(task.memory_mb, task.storage_mb),
             timeout_sec=allowed if capped is None else min(allowed, capped),
         )
         report = Report(verdict.report, verdict.exit_status)
@@ -71,17 +69,6 @@ class SandboxedGrader:
         return self.provider.prepare(
             task.path / "environment", workdir=task.workdir, docker_image=task.docker_image, history=task.history
         )
-
-    def _limits(self, config: TaskConfig) -> Limits:
-        """As `SealedEnvironment.limits` has them: the task's own first."""
-        settings, own = self.settings, config.environment
-        chosen = {
-            "processes": settings.processes,
-            "scratch_mb": settings.scratch_mb,
-            "memory_mb": own.memory_mb,
-            "disk_mb": settings.disk_mb if own.storage_mb is None else own.storage_mb,
-        }
-        return Limits(**{name: value for name, value in chosen.items() if value is not None})
 
 
 def solution_of(task: Task, pristine: Path) -> Patch:

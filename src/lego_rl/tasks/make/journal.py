@@ -10,7 +10,7 @@ from typing import Any
 
 from lego_rl import durable
 
-METHOD = "1"
+METHOD = "2"
 """Changes when the same source would be judged otherwise."""
 
 

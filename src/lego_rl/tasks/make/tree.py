@@ -18,9 +18,8 @@ _TEST_FOLDERS = frozenset({"test", "tests", "testing"})
 _OTHER_FOLDERS = frozenset(
     {"doc", "docs", "example", "examples", "benchmark", "benchmarks", "misc", "scripts", "tools", "bin", ".github"}
 )
-_PACKAGING = frozenset(
-    {"setup.py", "ez_setup.py", "noxfile.py", "tasks.py", "versioneer.py", "toxfile.py", "_version.py", "benchmark.py"}
-)
+_PACKAGING = frozenset({"setup.py", "ez_setup.py", "noxfile.py", "tasks.py", "versioneer.py", "toxfile.py"})
+_GENERATED = frozenset({"_version.py", "version.py", "benchmark.py"})
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,9 @@ class Tree:
 
     @cached_property
     def modules(self) -> tuple[str, ...]:
-        """Its code: Python files that are no tests, no documentation, no packaging; sorted."""
-        return tuple(path for path in sorted(self.files) if is_code(path))
+        """The code that bugs are put into; sorted."""
+        code = (path for path in sorted(self.files) if is_code(path))
+        return tuple(path for path in code if PurePosixPath(path).name not in _GENERATED)
 
     def text(self, path: str) -> str | None:
         """A file as text, or ``None`` where it is no UTF-8."""
@@ -120,11 +120,21 @@ def is_test(path: str) -> bool:
 
 
 def is_code(path: str) -> bool:
-    """Whether a file is code of the repository's product."""
+    """Whether a file is code of the repository's product: Python, and no test, documentation or packaging."""
     place = PurePosixPath(path)
     return (
         place.suffix == ".py"
         and not is_test(path)
         and place.name not in _PACKAGING
         and _OTHER_FOLDERS.isdisjoint(place.parts[:-1])
+    )
+
+
+def is_product(tree: Tree, path: str) -> bool:
+    """Whether a file is code of the product, or data in one of its packages."""
+    if is_code(path):
+        return True
+    folders = list(PurePosixPath(path).parents)[:-1]
+    return not is_test(path) and any(
+        is_code(init := f"{folder}/__init__.py") and init in tree.files for folder in folders
     )

@@ -46,6 +46,14 @@ def test_a_new_file_is_one_part() -> None:
     assert apply_hunks(step.before.files, [hunk]) == {"small/new.py": b"a = 1\nb = 2\n"}
 
 
+def test_data_of_a_package_belongs_to_its_change_and_other_files_do_not() -> None:
+    before = {**FIRST, "small/_version.py": "v = 1\n", "small/words/list.txt": "a\n", "notes.txt": "a\n"}
+    after = {**before, "small/_version.py": "v = 2\n", "small/words/list.txt": "b\n", "notes.txt": "b\n"}
+    step = Step("1", "2", tree(before), tree(after))
+    assert {hunk.path for hunk in hunks_of(step)} == {"small/_version.py", "small/words/list.txt"}
+    assert "small/_version.py" not in step.after.modules
+
+
 def test_files_with_odd_line_ends_come_back_as_they_are() -> None:
     before, after = "a\r\nb\fc\u2028d\r\ne", "a\r\nB\fc\u2028d\r\ne"
     step = Step("1", "2", tree({"m.py": before}), tree({"m.py": after}))

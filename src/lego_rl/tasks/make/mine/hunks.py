@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from lego_rl.tasks.make.tree import Step, is_code, is_test
+from lego_rl.tasks.make.tree import Step, is_product, is_test
 
 NEAR = 2
 """Lines between two parts of a change of one file, so few that they are one part."""
@@ -37,7 +37,7 @@ def hunks_of(step: Step) -> list[Hunk]:
     were."""
     found = []
     for path in changed_paths(step):
-        after = step.after.text(path) if is_code(path) and path in step.after.files else None
+        after = step.after.text(path) if path in step.after.files and is_product(step.after, path) else None
         before = step.before.text(path) if path in step.before.files else ""
         if after is not None and before is not None:
             found += _hunks(path, before.splitlines(keepends=True), after.splitlines(keepends=True))
