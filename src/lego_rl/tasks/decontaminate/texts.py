@@ -1,0 +1,52 @@
+"""Issue texts and gold patches of tasks, from their directories."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from lego_rl.errors import TaskError
+from lego_rl.tasks.index.provenance import gold_patch
+
+_THREADS = 4
+_MOST_CHARS = 1_000_000
+"""Of a text: what lies behind is a log, and no issue."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts of tasks.
+
+    Attributes:
+        issues: ``[tasks]`` what the harness is told.
+        patches: ``[tasks]`` gold patches; null for a task without one.
+    """
+
+    issues: Any
+    patches: Any
+
+
+def read_texts(folders: Sequence[Path]) -> Texts:
+    """Read the texts of task directories.
+
+    Raises:
+        TaskError: A directory is not there, or a file cannot be read.
+    """
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = list(pool.map(_read, folders, chunksize=64))
+    return Texts(
+        pa.array([issue for issue, _ in found], pa.string()), pa.array([patch for _, patch in found], pa.string())
+    )
+
+
+def _read(folder: Path) -> tuple[str, str | None]:
+    try:
+        issue = (folder / "instruction.md").read_text(encoding="utf-8", errors="replace")
+        patch = gold_patch(folder)
+    except OSError as error:
+        fix = "move the pool back beside its index, or make the index anew with: lego-rl tasks index DIR --out FILE"
+        raise TaskError(f"the task directory {folder} cannot be read: {error.strerror}", fix) from error
+    return issue[:_MOST_CHARS], None if patch is None else patch[:_MOST_CHARS]

@@ -1,0 +1,124 @@
+"""An index in parts and of parts: figures of it, splitting and merging.
+
+Invariant: the parts of a split have every task once; which part a task falls into depends on its own name and the seed
+alone, so that a pool that grows moves no task from one part to another.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lego_rl.errors import ConfigError, TaskError
+from lego_rl.tasks.decontaminate.repositories import canonical
+from lego_rl.tasks.index.file import Index, numbered
+
+
+class Unit(StrEnum):
+    """What a split keeps together."""
+
+    REPOSITORY = "repository"
+    """All tasks of a repository, whatever it is called; a task without one goes by itself."""
+    TASK = "task"
+    """Every task by itself."""
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Figures of an index.
+
+    Attributes:
+        tasks: How many.
+        counts: Column → value → tasks, the most frequent first.
+        filled: Column → tasks that have it.
+    """
+
+    tasks: int
+    counts: Mapping[str, Mapping[str, int]]
+    filled: Mapping[str, int]
+
+
+def stats(index: Index) -> Stats:
+    """Count what an index holds."""
+    table = index.table
+    columns = {
+        "data_source": index.column("data_source"),
+        "split": pc.struct_field(table["extra_info"], "split").combine_chunks(),
+        "source_format": index.column("source_format"),
+        "licence": index.column("licence"),
+        "repo": index.column("repo"),
+    }
+    filled = {
+        name: len(index) - table[name].null_count
+        for name in ("repo", "base_commit", "pull_request", "image", "issue_digest", "patch_digest", "licence")
+    }
+    return Stats(len(index), {name: _counted(column) for name, column in columns.items()}, filled)
+
+
+def split(index: Index, parts: Mapping[str, float], unit: Unit, seed: int) -> dict[str, Index]:
+    """Cut an index into parts.
+
+    Args:
+        index: The whole.
+        parts: Name → weight; weights need not add up to anything.
+        unit: What stays together.
+        seed: Another one makes another split.
+
+    Raises:
+        ConfigError: There is no part, or a weight is not positive.
+    """
+    if not parts or min(parts.values()) <= 0:
+        raise ConfigError(
+            "a split needs parts with a weight above 0", "write them as in --part train=90 --part test=10"
+        )
+    keys = index.ids
+    if unit is Unit.REPOSITORY:
+        repositories = index.column("repo").to_pylist()
+        names = {repo: canonical(repo) for repo in set(repositories) if repo is not None}
+        keys = [names.get(repo) or key for repo, key in zip(repositories, keys, strict=True)]
+    drawn = {key: _draw(key, seed) for key in set(keys)}
+    bounds = np.cumsum(list(parts.values())) / sum(parts.values())
+    # The last part takes what rounding leaves above the last bound.
+    place = np.minimum(np.searchsorted(bounds, [drawn[key] for key in keys], side="right"), len(parts) - 1)
+    return {name: index.take(place == number) for number, name in enumerate(parts)}
+
+
+def merge(indexes: Mapping[Path, Index]) -> Index:
+    """One index of several.
+
+    Args:
+        indexes: File → index, for messages.
+
+    Raises:
+        TaskError: Two of them have one task, by its id or by its directory; the message names both files.
+    """
+    for what in ("instance_id", "harbor_task_path"):
+        seen: dict[str, Path] = {}
+        for file, index in indexes.items():
+            values: Sequence[str] = index.info(what)
+            if common := seen.keys() & set(values):
+                name = min(common)
+                raise TaskError(
+                    f"{seen[name]} and {file} both have the task {name}", "filter one of them, or leave it out"
+                )
+            seen |= dict.fromkeys(values, file)
+    table = pa.concat_tables([index.table for index in indexes.values()])
+    order = pc.sort_indices(pc.struct_field(table["extra_info"], "instance_id"))
+    return Index(numbered(table.take(order)))
+
+
+def _counted(column: Any) -> dict[str, int]:
+    counts = pc.value_counts(column).to_pylist()
+    named = [(each["values"], each["counts"]) for each in counts if each["values"] is not None]
+    return dict(sorted(named, key=lambda pair: (-pair[1], pair[0])))
+
+
+def _draw(key: str, seed: int) -> float:
+    """A number in [0, 1) that is the key's own."""
+    return int.from_bytes(hashlib.sha256(f"{seed}:{key}".encode()).digest()[:7]) / (1 << 56)
