@@ -27,7 +27,7 @@ app = typer.Typer(
     add_completion=False,
 )
 harness_app = typer.Typer(help="Install and inspect harnesses.", no_args_is_help=True)
-tasks_app = typer.Typer(help="Build tasks.", no_args_is_help=True)
+tasks_app = typer.Typer(help="Build, index, filter and decontaminate tasks.", no_args_is_help=True)
 check_app = typer.Typer(help="Check this machine before anything starts.", no_args_is_help=True)
 bench_app = typer.Typer(help="Measure; the result is JSON on standard output.", no_args_is_help=True)
 selfcheck_app = typer.Typer(help="Attack what is to hold, and work in it honestly.", no_args_is_help=True)
@@ -231,6 +231,112 @@ def tasks_validate(
     )
 
 
+Index = Annotated[Path, typer.Argument(help="An index of tasks.")]
+
+
+@tasks_app.command("index")
+def tasks_index(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Task directories, or folders of them.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The index.")],
+    data_source: Annotated[
+        str | None, typer.Option(help="Their set, where a task does not say; by default the folder's name.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop if a task directory cannot be used.")] = False,
+) -> None:
+    """Write the index of task directories, one Parquet row a task."""
+    from lego_rl.commands import tasks_index as command
+
+    command.index(folders, out, data_source, strict=strict)
+
+
+@tasks_app.command("show")
+def tasks_show(
+    index: Index,
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Tasks to print in full.")] = [],  # noqa: B006
+    most: Annotated[int, typer.Option(min=1, help="Rows of the table without an ID.")] = 20,
+) -> None:
+    """Print tasks of an index."""
+    from lego_rl.commands import tasks_index as command
+
+    command.show(index, ids, most)
+
+
+@tasks_app.command("stats")
+def tasks_stats(index: Index) -> None:
+    """Count what an index holds."""
+    from lego_rl.commands import tasks_index as command
+
+    command.show_stats(index)
+
+
+@tasks_app.command("split")
+def tasks_split(
+    index: Index,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for NAME.parquet of each part.")],
+    parts: Annotated[list[str], typer.Option("--part", metavar="NAME=WEIGHT", help="A part; again for several.")],
+    unit: Annotated[str, typer.Option("--by", help="What stays together: repository or task.")] = "repository",
+    seed: Annotated[int, typer.Option(help="Another one makes another split.")] = 0,
+) -> None:
+    """Cut an index into disjoint parts."""
+    from lego_rl.commands import tasks_index as command
+
+    command.cut(index, out, parts, command.unit_named(unit), seed)
+
+
+@tasks_app.command("merge")
+def tasks_merge(
+    indexes: Annotated[list[Path], typer.Argument(metavar="INDEX...", help="Indexes of tasks.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The index of all.")],
+) -> None:
+    """Make one index of several; a task that two of them have is an error."""
+    from lego_rl.commands import tasks_index as command
+
+    command.join(indexes, out)
+
+
+@tasks_app.command("filter")
+def tasks_filter(
+    index: Index,
+    outcomes: Annotated[
+        list[Path],
+        typer.Option("--outcomes", metavar="RUN", help="A run directory or outcomes file; again for several."),
+    ],
+    solved: Annotated[str, typer.Option(metavar="LOW..HIGH", help="How often a task has to be solved.")] = "1..3",
+    of: Annotated[int, typer.Option(min=1, help="Of how many trials.")] = 4,
+    signal: Annotated[float, typer.Option(help="Expected mean absolute advantage that it has to have.")] = 0.0,
+    label: Annotated[str | None, typer.Option(help="Only trials of this label, or below it.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The index of what is kept.")] = None,
+    undecided: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The index of what further trials decide.")
+    ] = None,
+    decisions: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A Parquet table with what is known of every task.")
+    ] = None,
+) -> None:
+    """Keep the tasks that a policy solves sometimes, and print how the whole pool is distributed."""
+    from lego_rl.commands import tasks_filter as command
+    from lego_rl.tasks.index.band import Band
+
+    command.run(index, outcomes, Band.parse(solved, of), signal, label, out, undecided, decisions)
+
+
+@tasks_app.command("decontaminate")
+def tasks_decontaminate(
+    index: Index,
+    against: Annotated[
+        str, typer.Option(metavar="FILE", help="Ids or rows (Parquet, JSON, JSON lines), or swe-bench-verified.")
+    ],
+    relax: Annotated[list[str], typer.Option(metavar="RULE", help="Report what this rule hits, and leave it in.")] = [],  # noqa: B006
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The index of what is clean.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Every hit, as Parquet.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="End with an error if anything is left.")] = False,
+) -> None:
+    """Find tasks that are, or come from, what a model is evaluated on; prints every hit with its reason."""
+    from lego_rl.commands import tasks_decontaminate as command
+
+    command.run(index, against, relax, out, report, check=check)
+
+
 @check_app.command("sandbox")
 def check_sandbox(
     environment: Annotated[
@@ -302,6 +408,18 @@ def bench_sandbox(
     from lego_rl.commands import bench_sandbox as command
 
     command.sandbox(environments, trials, concurrency, overrides)
+
+
+@bench_app.command("tasks")
+def bench_tasks(
+    candidates: Annotated[int, typer.Option(min=1_000, help="Tasks of the pool.")] = 36_884,
+    attempts: Annotated[int, typer.Option(min=1, help="Trials of each.")] = 4,
+    seed: Annotated[int, typer.Option(help="Another one makes another pool.")] = 0,
+) -> None:
+    """Measure filtering and decontaminating a made-up pool, and what of changed copies is found."""
+    from lego_rl.commands import bench_tasks as command
+
+    command.tasks(candidates, attempts, seed)
 
 
 def main() -> None:

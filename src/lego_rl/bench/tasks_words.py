@@ -6,7 +6,7 @@ the same frames, and code with the idioms of Python. What stands here is the ben
 """
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
@@ -163,31 +163,40 @@ class Language:
         return list(accumulate(1 / (rank + 2.7) for rank in range(len(self.words))))
 
 
-@dataclass
+@dataclass(frozen=True)
 class Repository:
     """A repository, as its issues and patches show it.
 
     Attributes:
         name: ``owner/name``.
         language: What everybody writes in.
-        template: Which issue template it has.
-        names: Identifiers of its code, the most used first.
     """
 
     name: str
     language: Language
-    template: tuple[str, ...] = field(init=False)
-    names: list[str] = field(init=False)
 
-    def __post_init__(self) -> None:
-        draw = random.Random(f"{self.language.seed}/{self.name}")
-        self.template = draw.choice(TEMPLATES)
+    @cached_property
+    def template(self) -> tuple[str, ...]:
+        """Which issue template it has."""
+        return self._draw("template").choice(TEMPLATES)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Identifiers of its code, the most used first."""
+        draw = self._draw("names")
         stems = [spelt(draw, 3) for _ in range(60)]
-        self.names = ["self", "data", "value", "name", "kwargs", "result"]
-        self.names += ["_".join(draw.choices(stems, k=draw.choice((1, 1, 2, 2, 3)))) for _ in range(240)]
-        self.names += ["".join(stem.capitalize() for stem in draw.choices(stems, k=2)) for _ in range(60)]
-        self.weights = list(accumulate(1 / (rank + 4) for rank in range(len(self.names))))
+        names = ["self", "data", "value", "name", "kwargs", "result"]
+        names += ["_".join(draw.choices(stems, k=draw.choice((1, 1, 2, 2, 3)))) for _ in range(240)]
+        return names + ["".join(stem.capitalize() for stem in draw.choices(stems, k=2)) for _ in range(60)]
+
+    @cached_property
+    def weights(self) -> list[float]:
+        """Cumulated, by Zipf's law."""
+        return list(accumulate(1 / (rank + 4) for rank in range(len(self.names))))
 
     def draw_names(self, draw: random.Random, count: int) -> list[str]:
         """Identifiers, as often as they are used."""
         return draw.choices(self.names, cum_weights=self.weights, k=count)
+
+    def _draw(self, what: str) -> random.Random:
+        return random.Random(f"{self.language.seed}/{self.name}/{what}")

@@ -1,0 +1,63 @@
+"""``lego-rl tasks decontaminate``: what of an index is, or comes from, what a model is evaluated on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.table import Table
+
+from lego_rl.commands.screen import Screen
+from lego_rl.commands.tasks_index import counting
+from lego_rl.errors import TaskError
+from lego_rl.plain_text import plain_line
+from lego_rl.tasks.decontaminate.reference import read_reference
+from lego_rl.tasks.decontaminate.report import Decontaminated, decontaminate, rules_named
+from lego_rl.tasks.index.file import Index, write_table
+
+
+def run(path: Path, against: str, relax: Sequence[str], out: Path | None, report: Path | None, *, check: bool) -> None:
+    """Compare an index with a reference and print every hit.
+
+    Args:
+        path: The index.
+        against: A file of ids or rows, an index, or the name of a reference that is shipped.
+        relax: Rules whose hits stay in.
+        out: Where the index of what is clean is written.
+        report: Where the hits are written, as Parquet.
+        check: Whether it is an error that something is left.
+
+    Raises:
+        LegoError: The index or the reference cannot be read, a rule has another name, or, where `check`, a task is hit
+            by a rule that is not relaxed.
+    """
+    relaxed = rules_named(relax)
+    index, reference = Index.read(path), read_reference(against)
+    with counting("comparing") as progress:
+        found = decontaminate(index, reference, relaxed, progress)
+    screen = Screen()
+    _print(found, screen)
+    if report is not None:
+        write_table(found.table(), report)
+    contaminated = int(found.contaminated.sum())
+    screen.print(f"{contaminated} of {len(index)} tasks are contaminated")
+    if out is not None:
+        clean = index.take(~found.contaminated)
+        clean.write(out)
+        screen.print(f"{len(clean)} tasks in {out}")
+    if check and contaminated:
+        raise TaskError(
+            f"{path} has {contaminated} tasks of {against}",
+            f"leave them out: lego-rl tasks decontaminate {path} --against {against} --out CLEAN",
+        )
+
+
+def _print(found: Decontaminated, screen: Screen) -> None:
+    ids = found.index.ids
+    for hit in found.hits:
+        mark = " (relaxed)" if hit.rule in found.relaxed else ""
+        screen.print(f"{plain_line(ids[hit.task])}: {hit.rule}{mark}: {plain_line(hit.reason)}", soft_wrap=True)
+    table = Table("rule", "tasks hit", "not comparable", "reference", box=None, pad_edge=False)
+    for rule in found.rules:
+        lacking = f"{rule.not_comparable} without {rule.needs}" if rule.not_comparable else ""
+        with_it = str(rule.reference) if rule.reference else "nothing to compare with"
+        table.add_row(f"{rule.rule}{' (relaxed)' if rule.relaxed else ''}", str(rule.tasks), lacking, with_it)
+    screen.print(table)

@@ -1,0 +1,167 @@
+"""``lego-rl tasks index``, ``show``, ``stats``, ``split`` and ``merge``."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from rich.table import Table
+
+from lego_rl.commands.screen import Screen
+from lego_rl.errors import ConfigError, TaskError
+from lego_rl.plain_text import plain_line
+from lego_rl.tasks.index.build import build_index
+from lego_rl.tasks.index.file import Index
+from lego_rl.tasks.index.ops import Unit, merge, split, stats
+
+QUIET_SECONDS = 5.0
+"""Between two lines of progress where nobody sees one being replaced."""
+
+MOST_VALUES = 12
+"""Values of a column that are printed; the rest are counted together."""
+
+
+class Counting(Protocol):
+    """Is told how many are done, and of how many."""
+
+    def __call__(self, done: int, of: int, /) -> None:
+        """Show it."""
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Counting]:
+    """Progress on standard error: the last line on a terminal, one now and then elsewhere."""
+    screen = Screen(stderr=True)
+    printed = time.monotonic()
+    with screen.status(what) as status:
+
+        def show(done: int, of: int, /) -> None:
+            nonlocal printed
+            status.update(f"{what}: {done:,} of {of:,}")
+            if not screen.is_terminal and time.monotonic() - printed > QUIET_SECONDS:
+                printed = time.monotonic()
+                screen.print(f"{what}: {done:,} of {of:,}")
+
+        yield show
+
+
+def index(folders: Sequence[Path], out: Path, data_source: str | None, *, strict: bool) -> None:
+    """Write the index of task directories and say what was left out of it.
+
+    Raises:
+        TaskError: No task directory can be used, two are one task, or, where `strict`, one cannot be used.
+    """
+    with counting("reading tasks") as progress:
+        found, left_out = build_index(folders, data_source, progress)
+    errors = Screen(stderr=True)
+    for each in left_out:
+        errors.print(f"left out: {each.path}: {plain_line(each.reason)}", soft_wrap=True)
+    if left_out and strict:
+        raise TaskError(
+            f"{len(left_out)} of {len(found) + len(left_out)} task directories cannot be used",
+            "mend them, or leave --strict out",
+        )
+    found.write(out)
+    aside = f", {len(left_out)} left out" if left_out else ""
+    Screen().print(f"{len(found)} tasks in {out}{aside}")
+
+
+def show(path: Path, ids: Sequence[str], most: int) -> None:
+    """Print tasks of an index: those named in full, else the first of them in a table.
+
+    Raises:
+        TaskError: There is no such index, or no such task in it.
+    """
+    found = Index.read(path)
+    screen = Screen()
+    if not ids:
+        table = Table("instance", "source", "split", "repository", "base commit", box=None, pad_edge=False)
+        for place in range(min(most, len(found))):
+            row = found.row(place)
+            info = row["extra_info"]
+            table.add_row(
+                info["instance_id"], row["data_source"], info["split"], row["repo"], (row["base_commit"] or "")[:12]
+            )
+        screen.print(table)
+        screen.print(f"{min(most, len(found))} of {len(found)} tasks")
+        return
+    places = {name: place for place, name in enumerate(found.ids)}
+    for name in ids:
+        if name not in places:
+            raise TaskError(f"{path} has no task {name}", f"list them with: lego-rl tasks show {path}")
+        screen.print(json.dumps(found.row(places[name]), indent=2, ensure_ascii=False), soft_wrap=True)
+
+
+def show_stats(path: Path) -> None:
+    """Print figures of an index.
+
+    Raises:
+        TaskError: There is no such index.
+    """
+    figures = stats(Index.read(path))
+    screen = Screen()
+    screen.print(f"{figures.tasks} tasks")
+    for column, counts in figures.counts.items():
+        if not counts:
+            continue
+        table = Table(column, "tasks", box=None, pad_edge=False)
+        for value, count in list(counts.items())[:MOST_VALUES]:
+            table.add_row(value, str(count))
+        if len(counts) > MOST_VALUES:
+            table.add_row(f"and {len(counts) - MOST_VALUES} more", str(sum(list(counts.values())[MOST_VALUES:])))
+        screen.print("")
+        screen.print(table)
+    screen.print("")
+    table = Table("what tasks say", "tasks", box=None, pad_edge=False)
+    for column, count in figures.filled.items():
+        table.add_row(column, str(count))
+    screen.print(table)
+
+
+def cut(path: Path, out: Path, parts: Sequence[str], unit: Unit, seed: int) -> None:
+    """Write an index in parts, ``NAME.parquet`` each, below a folder.
+
+    Raises:
+        TaskError: There is no such index, or a part cannot be written.
+        ConfigError: A part is not ``NAME=WEIGHT``.
+    """
+    weights = dict(map(_part, parts))
+    screen = Screen()
+    for name, part in split(Index.read(path), weights, unit, seed).items():
+        part.write(out / f"{name}.parquet")
+        screen.print(f"{len(part)} tasks in {out / name}.parquet")
+
+
+def unit_named(name: str) -> Unit:
+    """What a split keeps together, by its name.
+
+    Raises:
+        ConfigError: There is no such unit.
+    """
+    try:
+        return Unit(name)
+    except ValueError as error:
+        raise ConfigError(f"a split cannot go by {name}", f"choose from {', '.join(Unit)}") from error
+
+
+def join(paths: Sequence[Path], out: Path) -> None:
+    """Write one index of several.
+
+    Raises:
+        TaskError: Two of them have one task, or there is no such index.
+    """
+    merged = merge({path: Index.read(path) for path in paths})
+    merged.write(out)
+    Screen().print(f"{len(merged)} tasks in {out}")
+
+
+def _part(text: str) -> tuple[str, float]:
+    name, _, weight = text.partition("=")
+    try:
+        if not name or "/" in name or name.startswith("."):
+            raise ValueError
+        return name, float(weight)
+    except ValueError as error:
+        raise ConfigError(f"--part {text} is no part", "write it as in --part train=9") from error
