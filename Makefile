@@ -52,6 +52,7 @@ bench: setup
 	$(LEGO) bench loop
 	$(LEGO) bench capture
 	$(LEGO) bench sandbox
+	$(LEGO) bench tasks
 
 warm-start:
 	@scripts/setup.sh claude-code openhands-sdk

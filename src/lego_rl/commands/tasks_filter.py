@@ -15,6 +15,9 @@ from lego_rl.tasks.index.filter import Filtered, Share, filter_index
 MOST_PARTS = 30
 """Repositories that are printed; the rest are counted together."""
 
+MOST_UNDECIDED = 100
+"""Undecided tasks that are printed; ``--decisions`` has all of them."""
+
 
 def run(
     path: Path,
@@ -90,10 +93,11 @@ def _print(found: Filtered, screen: Screen) -> None:
 
 
 def _print_undecided(found: Filtered, screen: Screen) -> None:
-    """Every undecided task, with what it lacks."""
+    """Undecided tasks, with what they lack."""
     table = Table("undecided", "solved", "known", "unknown", "more trials", box=None, pad_edge=False)
     ids = found.index.ids
-    for place in found.undecided.nonzero()[0].tolist():
+    places = found.undecided.nonzero()[0].tolist()
+    for place in places[:MOST_UNDECIDED]:
         least, most = int(found.least[place]), int(found.most[place])
         table.add_row(
             ids[place],
@@ -103,6 +107,8 @@ def _print_undecided(found: Filtered, screen: Screen) -> None:
             str(most) if least == most else f"{least} to {most}",
         )
     screen.print(table)
+    if len(places) > MOST_UNDECIDED:
+        screen.print(f"and {len(places) - MOST_UNDECIDED} more: --decisions FILE has what every task lacks")
 
 
 def _shares(title: str, shares: Sequence[Share]) -> Table:

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lego_rl import cli
+from lego_rl.commands import tasks_filter
 from lego_rl.commands.run_outcomes import read_outcomes
 from lego_rl.errors import RunError, TaskError
 from lego_rl.gateway.budget import Budget
@@ -96,6 +97,13 @@ def test_from_a_pool_and_a_run_to_an_index_of_what_teaches(lego: Run, pool: Path
     assert f"{TASKS[3]}: repository: is of sympy/sympy, a repository of the reference" in printed
     assert "1 of 2 tasks are contaminated\n1 tasks in clean.parquet\n" in printed
     assert Index.read(Path("clean.parquet")).ids == [TASKS[1]]
+
+
+def test_many_undecided_tasks_are_listed_in_part(lego: Run, pool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks_filter, "MOST_UNDECIDED", 1)
+    lego("tasks", "index", "pool", "--out", "index.parquet")
+    run_directory(Path("run"), {TASKS[0]: [0]})
+    assert "and 3 more: --decisions FILE" in lego("tasks", "filter", "index.parquet", "--outcomes", "run")
 
 
 def test_a_check_fails_where_something_is_left_and_passes_where_it_is_relaxed(lego: Run, pool: Path) -> None:
