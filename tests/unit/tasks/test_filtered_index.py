@@ -153,6 +153,12 @@ def test_a_trial_counts_once_and_has_one_outcome() -> None:
         Outcomes.joined([outcomes.table, outcomes_of(a="++").table])
 
 
+def test_a_reward_stands_for_what_a_fault_left_in_another_run() -> None:
+    first, again = outcomes_of(a="?-?").table, outcomes_of(a="+??").table
+    for tables in ([first, again], [again, first]):
+        assert Outcomes.joined(tables).table["reward"].to_pylist() == [1, 0, None]
+
+
 def test_labels_choose_trials() -> None:
     labels = ("train", "train/step-0001", "training", "heldout")
     outcomes = Outcomes.of([TrialOutcome("a", label, label, 0, 1, "finished") for label in labels])

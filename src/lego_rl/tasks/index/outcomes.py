@@ -74,21 +74,36 @@ class Outcomes:
 
     @classmethod
     def joined(cls, tables: Sequence[Any]) -> Self:
-        """Those of several tables; a trial that stands in more than one counts once.
+        """Those of several tables. A trial that stands in more than one counts once, with its reward where one has it.
 
         Raises:
             TaskError: A trial has two rewards.
         """
         table = pa.concat_tables([SCHEMA.empty_table(), *tables])
         once = table.group_by(SCHEMA.names, use_threads=False).aggregate([])
-        if once.num_rows > len(pc.unique(once["trial"])):
-            counts = pc.value_counts(once["trial"].combine_chunks())
+        known = once.filter(pc.is_valid(once["reward"]))
+        if known.num_rows > len(pc.unique(known["trial"])):
+            counts = pc.value_counts(known["trial"].combine_chunks())
             name = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")[0].as_py()
-            raise TaskError(
-                f"the trial {name} has more than one outcome", "name the run that counts, without the other"
-            )
+            raise TaskError(f"the trial {name} has more than one outcome", "name one of the two runs")
+        left = once.filter(pc.is_null(once["reward"]))
+        left = left.filter(pc.invert(pc.is_in(left["trial"], value_set=known["trial"].combine_chunks())))
+        each = left.group_by("trial", use_threads=False).aggregate(
+            [("task", "min"), ("label", "min"), ("attempt", "min"), ("ended", "min")]
+        )
+        unknown = pa.table(
+            {
+                "task": each["task_min"],
+                "label": each["label_min"],
+                "trial": each["trial"],
+                "attempt": each["attempt_min"],
+                "reward": pa.nulls(each.num_rows, pa.int8()),
+                "ended": each["ended_min"],
+            }
+        )
         order = [(name, "ascending") for name in ("task", "label", "attempt", "trial")]
-        return cls(once.select(SCHEMA.names).sort_by(order).cast(SCHEMA))
+        found = pa.concat_tables([known.select(SCHEMA.names).cast(SCHEMA), unknown.cast(SCHEMA)])
+        return cls(found.sort_by(order).combine_chunks())
 
     @classmethod
     def read(cls, path: Path) -> Self:
