@@ -20,7 +20,7 @@ from lego_rl.tasks.decontaminate.shingles import changes_of, words_of
 from lego_rl.tasks.decontaminate.telling import any_word
 from lego_rl.tasks.decontaminate.text_rules import IssueTextRule, PatchRule
 
-ANY = Measure(words_of, any_word, overlap=1e-9, shared=1, weight=0.0)
+ANY = Measure(words_of, any_word, overlap=1e-9, evidence=0.0)
 
 texts = st.lists(st.lists(st.sampled_from("abcd"), max_size=12).map(" ".join), max_size=6)
 
@@ -103,7 +103,7 @@ def test_a_reference_with_more_words_than_fit_is_refused(monkeypatch: pytest.Mon
 
 
 FOUND = ("reposted", "wrapped", "moved", "without code", "half", "10 % of words", "20 % of words", "moved, cut, 20 %")
-FOUND_PATCHES = ("reapplied", "reversed", "indented", "commented", "10 % of names", "20 % of names")
+FOUND_PATCHES = ("reapplied", "reversed", "indented", "commented", "10 % of names")
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +138,41 @@ def test_changed_copies_of_a_patch_are_found_and_other_patches_are_not(corpus: l
 
 def recognised(found: list[Near]) -> list[int]:
     return [near.text for near in found if near.text == near.reference]
+
+
+HEAD = """\
+--- /dev/null
++++ b/{0}.py
+@@ -0,0 +1,30 @@
++# Licensed under the Apache License, Version 2.0 (the "License"); you may not use this file except in compliance
++# with the License. You may obtain a copy of the License at http://www.apache.org/licenses/LICENSE-2.0
++# Unless required by applicable law or agreed to in writing, software is distributed on an "AS IS" BASIS
++from __future__ import annotations
++import collections.abc
++from types import TracebackType
++from typing import TYPE_CHECKING, Any
++
+{1}
+"""
+SLOTS = """\
++class SlotPool(Base):
++    def __exit__(self, exc_type: type[BaseException] | None, exc_value: BaseException | None) -> None:
++        self.worker.release_slot(self.slot_number)
++        if self.slots_left > self.slots_allotted:
++            raise SlotError("a slot of the pool was given back twice")"""
+PAGES = """\
++class PageCache(Base):
++    def __exit__(self, exc_type: type[BaseException] | None, exc_value: BaseException | None) -> None:
++        for page in sorted(self.dirty_pages, key=page_age):
++            write_back(page, fsync=self.is_durable)
++        self.dirty_pages.clear()"""
+
+
+def test_what_stands_at_the_head_of_every_new_file_makes_no_copy() -> None:
+    index = NearIndex(pa.array([HEAD.format("pool", SLOTS)]), PatchRule._measure)
+    assert index.near(pa.array([HEAD.format("cache", PAGES)])) == []
+    (near,) = index.near(pa.array([HEAD.format("pool", SLOTS.replace("twice", "again"))]))
+    assert near.overlap > 0.8
 
 
 def test_a_digest_is_of_words_and_of_changes(corpus: list[Repository]) -> None:

@@ -30,15 +30,14 @@ class Measure:
         tokens: Texts → lists of words.
         is_telling: Which words say something; a run without one counts for nothing.
         overlap: Weight that is shared, of the weight of the lighter of the two texts.
-        shared: Different shingles that have to be shared.
-        weight: Weight that has to be shared, as a multiple of what a shingle of one reference text only weighs.
+        evidence: What `overlap` times the shared weight has to come to, the weight as a multiple of what a shingle of
+            one reference text only weighs: the shorter a text, the more of it has to be shared.
     """
 
     tokens: Callable[[pa.Array], pa.ListArray]
     is_telling: Callable[[str], bool]
     overlap: float
-    shared: int
-    weight: float
+    evidence: float
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class NearIndex:
         self._weights: Floats = np.log1p(self._texts / often) ** 2
         self._whole: Floats = np.bincount(having, weights=self._weights[place], minlength=self._texts)
         self._postings = Postings(place, having, self._weights, self._texts)
-        self.comparable = int((np.bincount(having, minlength=self._texts) >= measure.shared).sum())
+        self.comparable = int((self._whole > 0).sum())
 
     def near(self, texts: pa.Array) -> list[Near]:
         """The near-duplicates among texts, each with the reference's text that it shares most with.
@@ -111,7 +110,7 @@ class NearIndex:
         weight, count = self._postings.shared(text - first, at, len(whole))
         lighter = np.minimum(whole[:, None], self._whole[None, :])
         overlap = np.divide(weight, lighter, out=np.zeros(weight.shape), where=lighter > 0)
-        overlap[(count < self._measure.shared) | (weight < self._measure.weight * self._alone)] = 0.0
+        overlap[overlap * weight < self._measure.evidence * self._alone] = 0.0
         best = overlap.argmax(axis=1)
         reached = overlap[np.arange(len(whole)), best]
         for place in np.flatnonzero(reached >= self._measure.overlap).tolist():

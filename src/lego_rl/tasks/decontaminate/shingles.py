@@ -37,12 +37,15 @@ def words_of(texts: pa.Array) -> pa.ListArray:
 def changes_of(patches: pa.Array) -> pa.ListArray:
     """The tokens of the lines that unified diffs take out or put in: names, numbers and every other character.
 
+    Lines of comment and of imports are passed over: the head of a new file is in thousands of patches.
+
     Args:
         patches: ``[patches]`` of strings; a null has no tokens.
     """
     lines = pc.replace_substring_regex(patches, r"\r", "")
     lines = pc.replace_substring_regex(lines, r"(?m)^--- .*\n\+\+\+ .*$", "")
     lines = pc.replace_substring_regex(lines, r"(?m)^(?:[^+\-\n].*)?$", "")
+    lines = pc.replace_substring_regex(lines, r"(?m)^[+-]\s*(?:(?:#|//|/\*|\* )|(?:import|from|use|using)\s).*$", "")
     lines = pc.replace_substring_regex(lines, r"(?m)^[+-]", "\n")
     return _split(pc.replace_substring_regex(lines, r"([^\p{L}\p{N}_\s])", r" \1 "))
 

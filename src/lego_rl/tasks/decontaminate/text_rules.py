@@ -56,7 +56,7 @@ class IssueTextRule(TextRule):
 
     name = RuleName.ISSUE_TEXT
     needs = "issue text"
-    _measure = Measure(words_of, any_word, overlap=0.2, shared=6, weight=6.0)
+    _measure = Measure(words_of, any_word, overlap=0.2, evidence=6.0)
 
     def __init__(self, reference: Reference) -> None:
         digests = reference.by(lambda origin: [origin.issue_digest] if origin.issue_digest else [])
@@ -76,7 +76,7 @@ class PatchRule(TextRule):
 
     name = RuleName.PATCH
     needs = "patch"
-    _measure = Measure(changes_of, own_name, overlap=0.2, shared=6, weight=6.0)
+    _measure = Measure(changes_of, own_name, overlap=0.2, evidence=6.0)
 
     def __init__(self, reference: Reference) -> None:
         digests = reference.by(lambda origin: [origin.patch_digest] if origin.patch_digest else [])
