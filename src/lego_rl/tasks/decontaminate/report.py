@@ -152,7 +152,8 @@ def decontaminate(
         for rule in rules:
             hits += rule.hits(origins[part], first, texts)
         progress(min(first + _AT_ONCE, len(origins)), len(origins))
-    hits.sort(key=lambda hit: (hit.task, list(RuleName).index(hit.rule)))
+    order = {rule.name: number for number, rule in enumerate(rules)}
+    hits.sort(key=lambda hit: (hit.task, order[hit.rule]))
     tasks = Counter(rule for rule, _ in {(hit.rule, hit.task) for hit in hits})
     lacking = {rule.name: sum(not rule.compares(origin) for origin in origins) for rule in rules}
     reports = [_report(rule, tasks[rule.name], rule.name in relaxed, lacking[rule.name]) for rule in rules]

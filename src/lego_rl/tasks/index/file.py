@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lego_rl.durable import sync_folder
 from lego_rl.errors import TaskError
 from lego_rl.tasks.index.schema import SCHEMA, VERSION, VERSION_KEY, IndexRow, table_of
 
@@ -107,8 +108,12 @@ def write_table(table: pa.Table, path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            pq.write_table(table.combine_chunks(), partial, compression="zstd", row_group_size=1 << 16)
+            with partial.open("wb") as file:
+                pq.write_table(table.combine_chunks(), file, compression="zstd", row_group_size=1 << 16)
+                file.flush()
+                os.fsync(file.fileno())
             partial.replace(path)
+            sync_folder(path.parent)
         finally:
             partial.unlink(missing_ok=True)
     except OSError as error:
