@@ -89,6 +89,22 @@ def sft(
 
 
 @app.command()
+def rollout(
+    recipe: Recipe,
+    tasks: Annotated[list[Path], typer.Argument(help="Index files, pools, or task directories.")],
+    out: Annotated[Path, typer.Option(help="The run directory; one that was begun is continued.")],
+    n: Annotated[int, typer.Option("-n", min=1, help="Trials of each task.")] = 4,
+    temperature: Annotated[float, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy.")] = 1.0,
+    shard: Annotated[str, typer.Option(metavar="I/N", help="Only this part of the tasks, counted from 0.")] = "0/1",
+    overrides: Overrides = [],  # noqa: B006
+) -> None:
+    """Run trials of a policy over tasks, without training, and write their outcomes for the filter."""
+    from lego_rl.commands import rollout as command
+
+    command.run(recipe, tasks, out, n=n, temperature=temperature, shard=shard, overrides=overrides)
+
+
+@app.command()
 def report(run: RunDir) -> None:
     """Recompute every summary of a run from its records: summary.json, report.html and the table."""
     from lego_rl.commands import report as command
@@ -204,7 +220,7 @@ def tasks_make(
 
 @tasks_app.command("validate")
 def tasks_validate(
-    tasks: Annotated[list[Path], typer.Argument(help="Pools, or task directories.")],
+    tasks: Annotated[list[Path], typer.Argument(help="Index files, pools, or task directories.")],
     times: Annotated[int, typer.Option(min=1, help="Gradings without a change, and with the solution.")] = 3,
     at_once: Annotated[int, typer.Option(min=1, help="Tasks at a time.")] = 2,
     record: Annotated[

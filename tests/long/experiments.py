@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lego_rl.commands.assemble import EngineWrapper, unchanged
+from lego_rl.commands.sampling import EngineWrapper, unchanged
 from lego_rl.commands.train import execute
 from lego_rl.config.begun import check_begun
 from lego_rl.config.load import read

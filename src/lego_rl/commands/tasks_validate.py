@@ -9,6 +9,7 @@ from rich.table import Table
 from lego_rl.commands import interrupts
 from lego_rl.commands.check import sandbox_settings
 from lego_rl.commands.doing import Doing
+from lego_rl.commands.named_tasks import named_tasks
 from lego_rl.commands.screen import Screen
 from lego_rl.errors import TaskError
 from lego_rl.plain_text import plain_line
@@ -35,7 +36,7 @@ def validate(
     """Judge the tasks of some pools, or single ones, and print what was found.
 
     Args:
-        folders: Pools, or task directories.
+        folders: Index files, pools, or task directories.
         times: How often each task is graded without a change and with its solution.
         at_once: Tasks at a time.
         record: Find out which tests decide, for tasks that do not say.
@@ -53,7 +54,7 @@ def validate(
     provider = provider_of(settings)
     provider.check()
     provider.reap()
-    tasks = [task for folder in folders for task in task_folders(folder)]
+    tasks = named_tasks(folders)
     kept = journal or _beside(folders[0])
     validator = Validator(SandboxedGrader(provider, settings), Validations(kept), times, at_once, record)
     with Doing() as doing:
@@ -89,20 +90,6 @@ def table(found: Sequence[Validation]) -> Table:
     return shown
 
 
-def task_folders(folder: Path) -> list[Path]:
-    """The task directories that a path names: itself, or those of a pool.
-
-    Raises:
-        TaskError: There is none.
-    """
-    if (folder / "task.toml").is_file():
-        return [folder]
-    found = sorted(path.parent for path in folder.glob("*/task.toml") if not path.parent.name.startswith("."))
-    if not found:
-        raise TaskError(f"{folder} holds no task directory", "name a pool, or a task directory with its task.toml")
-    return found
-
-
 def _beside(folder: Path) -> Path:
-    pool = folder.parent if (folder / "task.toml").is_file() else folder
-    return pool / JOURNAL
+    alone = folder.is_file() or (folder / "task.toml").is_file()
+    return (folder.parent if alone else folder) / JOURNAL

@@ -8,10 +8,11 @@ from pathlib import Path
 import typer
 
 from lego_rl.commands import report
-from lego_rl.commands.assemble import EngineWrapper, batch_shape, check_machine, load_tasks, loop_parts, unchanged
+from lego_rl.commands.assemble import batch_shape, check_machine, load_tasks, loop_parts
 from lego_rl.commands.policies import read_recipe
 from lego_rl.commands.program import program
 from lego_rl.commands.progress import ConsoleProgress
+from lego_rl.commands.sampling import EngineWrapper, unchanged
 from lego_rl.config.begun import check_begun, moved
 from lego_rl.config.load import dump, read
 from lego_rl.config.recipe import Recipe

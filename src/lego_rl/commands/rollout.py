@@ -1,0 +1,144 @@
+"""``lego-rl rollout``: batches of trials over tasks, without training, and their outcomes.
+
+Invariant: a run directory has one recipe and one choice of tasks, and a trial that has a reward is never run again.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import typer
+from rich.table import Table
+
+from lego_rl.commands.named_tasks import named_tasks
+from lego_rl.commands.policies import read_recipe
+from lego_rl.commands.program import program
+from lego_rl.commands.progress import ConsoleProgress
+from lego_rl.commands.rollouts import SpecBuilder
+from lego_rl.commands.run_outcomes import run_outcomes
+from lego_rl.commands.sampling import check_tasks, room_for, sampling_parts
+from lego_rl.commands.screen import Screen
+from lego_rl.config.begun import check_begun, moved
+from lego_rl.config.load import dump
+from lego_rl.durable import write_text
+from lego_rl.errors import ConfigError, RunError
+from lego_rl.rollout.outcome import TrialRecord
+from lego_rl.rollout.spec import Shard
+from lego_rl.rollout.store import RunDirectory
+from lego_rl.sandbox.environments import provider_of
+from lego_rl.tasks.task import Task
+
+LABEL = "rollout"
+OUTCOMES = "outcomes.parquet"
+CHOICE = "rollout.json"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is rolled out, as the run directory keeps it.
+
+    Attributes:
+        tasks: Names of the task directories, in their order, of all shards.
+        n: Trials of each task.
+        temperature: Sampling temperature.
+        shard: Which part this run is of, ``i/n`` counted from 0.
+    """
+
+    tasks: tuple[str, ...]
+    n: int
+    temperature: float
+    shard: str
+
+
+def run(
+    recipe: Path, places: Sequence[Path], out: Path, *, n: int, temperature: float, shard: str, overrides: Sequence[str]
+) -> None:
+    """Run what is left of a batch, write its outcomes and print them.
+
+    Args:
+        recipe: Policy, harness, budget, sandboxes.
+        places: Index files, folders of task directories, or task directories.
+        out: The run directory.
+        n: Trials of each task.
+        temperature: Sampling temperature; 0 for greedy decoding.
+        shard: ``i/n``: only this part of the tasks, counted from 0.
+        overrides: ``section.key=value`` strings.
+
+    Raises:
+        RunError: The folder holds a run of something else.
+        LegoError: Something that the recipe names is missing or does not fit, or a check stopped the run.
+    """
+    resolved = moved(read_recipe(recipe, overrides), out)
+    tasks = [Task.load(path) for path in named_tasks(places)]
+    check_tasks(tasks, provider_of(resolved.sandbox))
+    if (warning := room_for(resolved, tasks)) is not None:
+        typer.echo(f"note: {warning}", err=True)
+    part = parse_shard(shard)
+    choice = Choice(tuple(task.id for task in tasks), n, temperature, f"{part.index}/{part.count}")
+    specs = part.of(SpecBuilder(resolved)(tasks, LABEL, n, temperature))
+    directory = RunDirectory.make(out)
+    with ConsoleProgress(0, Screen(stderr=True)) as progress, sampling_parts(resolved, directory, progress) as sampling:
+        _begin(directory, choice)
+        if not directory.recipe.exists():
+            write_text(directory.recipe, dump(resolved))
+        check_begun(resolved, directory.recipe)
+        records = asyncio.run(sampling.rollouts(specs))
+    run_outcomes(directory).write(out / OUTCOMES)
+    screen = Screen()
+    screen.print(table(records, n))
+    unknown = sum(record.outcome.counted_reward is None for record in records)
+    screen.print(f"{len(records)} trials, outcomes in {out / OUTCOMES}")
+    if unknown:
+        screen.print(f"{unknown} have no reward; they alone are tried again by the same command: {program()} rollout")
+
+
+def parse_shard(text: str) -> Shard:
+    """A shard as it is written, ``i/n``.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    index, slash, count = text.partition("/")
+    if not (slash and index.isdecimal() and count.isdecimal()):
+        raise ConfigError(f"{text!r} is no shard", "write i/n, counted from 0, such as 0/4")
+    return Shard(int(index), int(count))
+
+
+def table(records: Sequence[TrialRecord], n: int) -> Table:
+    """Tasks by how many of their trials were solved."""
+    solved: dict[str, int] = {}
+    unknown: Counter[str] = Counter()
+    for record in records:
+        task, reward = record.spec.task.name, record.outcome.counted_reward
+        solved[task] = solved.get(task, 0) + (reward or 0)
+        unknown[task] += reward is None
+    shown = Table("solved", "tasks", box=None, pad_edge=False)
+    counts = Counter(count for task, count in solved.items() if not unknown[task])
+    for count in range(n + 1):
+        shown.add_row(f"{count} of {n}", str(counts[count]))
+    if any(unknown.values()):
+        shown.add_row("unknown", str(sum(1 for count in unknown.values() if count)))
+    return shown
+
+
+def _begin(directory: RunDirectory, choice: Choice) -> None:
+    """Write down what is rolled out, or see that it is what was.
+
+    Raises:
+        RunError: It is something else, or the folder holds a run of training.
+    """
+    path = directory.path / CHOICE
+    wanted = json.dumps(asdict(choice), indent=1) + "\n"
+    if path.is_file():
+        if path.read_text(encoding="utf-8") != wanted:
+            raise RunError(
+                f"{directory.path} holds rollouts of other tasks, or other numbers of them",
+                "name another folder with --out, or the same tasks, n, temperature and shard",
+            )
+    elif directory.recipe.exists():
+        raise RunError(f"{directory.path} holds a run of training", "name another folder with --out")
+    else:
+        write_text(path, wanted)
