@@ -3,9 +3,11 @@
 Invariant: nothing here is shown to an agent, and nothing here was measured; `unmeasured` says what still has to be.
 """
 
+import re
+from datetime import date
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 type Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 """SHA-256, in hexadecimal digits."""
@@ -13,6 +15,20 @@ type Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 type Unmeasured = Literal["image", "tests", "lists"]
 """``image``: nobody here has seen the image or its recipe. ``tests``: nobody here has run the tests. ``lists``: which
 tests fail before the fix and pass after it is not known at all, and `lego_rl.tasks.task.Task.load` refuses the task."""
+
+
+_PULL = re.compile(r"/pull/(\d+)(?:\D|$)")
+
+
+def _time(value: object) -> object:
+    """TOML has times of its own."""
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def pull_request_at(address: str) -> int | None:
+    """The number of the pull request at an address, such as a row's ``meta.pr_url``."""
+    found = _PULL.search(address)
+    return int(found[1]) or None if found else None
 
 
 class Provenance(BaseModel):
@@ -26,11 +42,15 @@ class Provenance(BaseModel):
     """Changes when the same row would become another task."""
     instance_id: str = Field(min_length=1)
     """As the row has it."""
+    data_source: str = ""
+    """The set that it is of, where rows of its format are of one set."""
     repo: str = ""
     """As the row has it: of a mirror, or without an owner, where that is what it says."""
     base_commit: str = ""
     """As the row has it."""
-    created_at: str = ""
+    pull_request: int | None = Field(default=None, ge=1)
+    """Number of the pull request that it was made from."""
+    created_at: Annotated[str, BeforeValidator(_time)] = ""
     """Of the issue or the pull request, in ISO 8601 where the row says so."""
     licence: str = ""
     """Of the repository."""
@@ -38,10 +58,6 @@ class Provenance(BaseModel):
     """Container image."""
     row_sha256: Digest | None = None
     """Of the row, as compact JSON with sorted keys; ``None`` where there was none."""
-    issue_sha256: Digest | None = None
-    """Of ``instruction.md``."""
-    patch_sha256: Digest | None = None
-    """Of ``solution/gold.patch``."""
     unmeasured: tuple[Unmeasured, ...] = ()
     """What ``lego-rl tasks validate`` has yet to find out."""
 
@@ -59,3 +75,11 @@ class Provenance(BaseModel):
     def is_of_same_instance(self, other: "Provenance") -> bool:
         """Whether both are of one instance of one data set, whatever their rows say of it."""
         return (self.format, self.instance_id) == (other.format, other.instance_id)
+
+
+def _table(value: object) -> object:
+    return value if isinstance(value, dict) else None
+
+
+type DeclaredSource = Annotated[Provenance | None, BeforeValidator(_table)]
+"""``source`` of ``[metadata]``: a published set may say something of its own there, which is no table."""

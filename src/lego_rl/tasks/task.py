@@ -13,7 +13,7 @@ from lego_rl.errors import TaskError
 from lego_rl.tasks import written
 from lego_rl.tasks.history import AgentHistory, GradingHistory, History
 from lego_rl.tasks.network import NO_NETWORK, PORTS, Network, declared_network
-from lego_rl.tasks.provenance import Provenance
+from lego_rl.tasks.provenance import DeclaredSource, Provenance
 from lego_rl.tasks.reports import parser_named
 from lego_rl.tasks.test_patch import TEST_PATCH, deciding_files, patch_of, patched_paths
 from lego_rl.tasks.withheld import withheld_files
@@ -167,7 +167,7 @@ class _Metadata(BaseModel):
     repo: str = ""
     split: str = "default"
     base_commit: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
-    source: Provenance | None = None
+    source: DeclaredSource = None
     history: AgentHistory = "reachable"
     grading_history: GradingHistory = "same"
     verifier_ports: tuple[Annotated[int, Field(ge=1, le=65535)], ...] = PORTS

@@ -22,7 +22,8 @@ from lego_rl.tasks.index.schema import SCHEMA, VERSION_KEY, IndexRow
 
 CONFIG = """schema_version = "1.4"
 
-[metadata]
+[metadata.source]
+format = "swe-bench"
 instance_id = "sympy__sympy-20212"
 data_source = "made"
 repo = "sympy/sympy"
@@ -30,8 +31,8 @@ base_commit = "{base}"
 pull_request = 20212
 created_at = 2020-10-06T11:34:13Z
 licence = "BSD-3-Clause"
-source_format = "swe-bench"
-source_digest = "{digest}"
+row_sha256 = "{digest}"
+unmeasured = ["image", "lists"]
 
 [environment]
 docker_image = "swebench/sweb.eval.x86_64.sympy_1776_sympy-20212:latest"
@@ -99,6 +100,7 @@ def test_a_task_says_where_it_comes_from(tmp_path: Path) -> None:
         "image": "swebench/sweb.eval.x86_64.sympy_1776_sympy-20212:latest",
     }
     assert (row["source_format"], row["source_digest"]) == ("swe-bench", "0" * 64)
+    assert row["unmeasured"] == ["image", "lists"]
     assert row["extra_info"]["instance_id"] == "sympy__sympy-20212"
     assert row["data_source"] == "made"
 
@@ -113,6 +115,18 @@ def test_a_published_set_of_harbor_has_an_index(tmp_path: Path) -> None:
     assert (one["repo"], one["base_commit"], one["created_at"]) == ("a/b", "0" * 40, "2020")
     assert (two["repo"], two["image"], two["data_source"]) == (None, "swebench/x:1", "published")
     assert one["patch_digest"] == two["patch_digest"] is not None  # out of the here-document of solve.sh
+
+
+def test_what_a_task_says_first_counts(tmp_path: Path) -> None:
+    adapter_row = {"instance_id": "row", "repo": "row/row", "base_commit": "2" * 40, "meta": {"pr_url": "x/pull/7"}}
+    one, two = "source = { format = 'x', instance_id = 'said', repo = 'said/said' }", "source = 'a set'\nrepo = 'a/b'"
+    for name, said in (("one", one), ("two", two)):
+        text = f"[metadata]\nbase_commit = '{'1' * 40}'\n{said}\n"
+        harbor_task(tmp_path / name, **{"task.toml": text, "tests/config.json": json.dumps(adapter_row)})
+    rows = [build_index([tmp_path / name])[0].row(0) for name in ("one", "two")]
+    assert [row["extra_info"]["instance_id"] for row in rows] == ["said", "row"]
+    assert [row["repo"] for row in rows] == ["said/said", "a/b"]
+    assert [(row["base_commit"], row["pull_request"]) for row in rows] == [("1" * 40, 7)] * 2
 
 
 def test_the_same_pool_gives_the_same_bytes_wherever_it_lies(pool: Path, tmp_path: Path) -> None:
@@ -151,7 +165,12 @@ def test_a_task_that_cannot_be_used_is_left_out_with_its_reason(pool: Path) -> N
 
 @pytest.mark.parametrize(
     ("metadata", "reason"),
-    [("pull_request = 0", "pull_request"), ("pull_request = 'x'", "pull_request"), ("repo = []", "repo")],
+    [
+        ("source = { format = 'x', instance_id = 'y', pull_request = 0 }", "pull_request"),
+        ("source = { format = 'x', instance_id = 'y', source_digest = 'z' }", "source_digest"),
+        ("source = { format = 'x' }", "instance_id"),
+        ("repo = []", "repo"),
+    ],
 )
 def test_provenance_that_is_no_provenance_is_said(metadata: str, reason: str, tmp_path: Path) -> None:
     harbor_task(tmp_path / "set" / "good")

@@ -57,6 +57,7 @@ def swe_task(
     place: EnvironmentPart,
     *,
     image: str,
+    data_source: str = "",
     licence: str = "",
     issue: str | None = None,
     history: AgentHistory = "reachable",
@@ -72,6 +73,7 @@ def swe_task(
         tested: How its tests run.
         place: Where the agent works.
         image: The image's name, for the record.
+        data_source: The set, where rows of the format are of one.
         licence: Of the repository.
         issue: What the agent is told; the problem statement by default.
         history: How much of its history the agent sees.
@@ -108,7 +110,9 @@ def swe_task(
             base_commit=fields.base_commit,
             history=history,
             grading_history=grading_history,
-            source=provenance(form, row, fields, image=image, licence=licence, unmeasured=unmeasured),
+            source=provenance(
+                form, row, fields, image=image, data_source=data_source, licence=licence, unmeasured=unmeasured
+            ),
             agent_timeout_sec=AGENT_SECONDS,
         )
     )

@@ -20,6 +20,7 @@ from lego_rl.tasks.directory import TaskDirectory
 from lego_rl.tasks.unified_diff import FileDiff
 
 FORMAT = "openswe"
+DATA_SOURCE = "GAIR/OpenSWE"
 BASE = "continuumio/miniconda3:25.3.1-1"
 _FROM = re.compile(r"^[ \t]*FROM[ \t]+\S*openswe-python-(?P<version>3\.\d{1,2})\S*[ \t]*$", re.MULTILINE)
 _COPY = re.compile(r"^[ \t]*(?:COPY|ADD)[ \t]+(?P<arguments>.+)$", re.MULTILINE | re.IGNORECASE)
@@ -56,6 +57,7 @@ def convert(row: RawRow) -> TaskDirectory:
         Tested(before, after, command_of(script, _EXIT_CODE), "pytest-log"),
         environment(TESTBED, files={"Dockerfile": recipe.encode()}),
         image=fields.image_name,
+        data_source=DATA_SOURCE,
         licence=fields.license_name,
         unmeasured=("image", "tests") if before else ("image", "tests", "lists"),
     )

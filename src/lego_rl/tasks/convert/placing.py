@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import BaseModel, ValidationError
 
 from lego_rl.tasks.directory import TaskDirectory
-from lego_rl.tasks.provenance import Provenance
+from lego_rl.tasks.provenance import DeclaredSource, Provenance
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Place:
 
 
 class _Metadata(BaseModel):
-    source: Provenance | None = None
+    source: DeclaredSource = None
 
 
 class _Config(BaseModel):

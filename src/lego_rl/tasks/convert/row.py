@@ -15,7 +15,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from lego_rl.errors import TaskError
-from lego_rl.tasks.provenance import Provenance, Unmeasured
+from lego_rl.tasks.decontaminate.names import read_id
+from lego_rl.tasks.provenance import Provenance, Unmeasured, pull_request_at
 from lego_rl.tasks.unified_diff import DiffError, FileDiff, read_diff
 
 type RawRow = Mapping[str, object]
@@ -169,6 +170,7 @@ def provenance(
     fields: SweRow,
     *,
     image: str,
+    data_source: str = "",
     licence: str = "",
     unmeasured: tuple[Unmeasured, ...] = ("image", "tests"),
 ) -> Provenance:
@@ -176,16 +178,24 @@ def provenance(
     return Provenance(
         format=form,
         instance_id=fields.instance_id,
+        data_source=data_source,
         repo=fields.repo,
         base_commit=fields.base_commit,
+        pull_request=pull_request_of(row, fields.instance_id),
         created_at=fields.created_at,
         licence=licence,
         image=image,
         row_sha256=row_digest(row),
-        issue_sha256=digest(instruction(fields.problem_statement).encode()),
-        patch_sha256=digest(with_end(fields.patch)),
         unmeasured=unmeasured,
     )
+
+
+def pull_request_of(row: RawRow, instance: str) -> int | None:
+    """The number of the pull request that a row is made of: its ``meta.pr_url`` says it, or its id."""
+    meta = row.get("meta")
+    address = meta.get("pr_url") if isinstance(meta, Mapping) else None
+    said = pull_request_at(address) if isinstance(address, str) else None
+    return said or read_id(instance).number or None
 
 
 def image_named(name: str) -> str:

@@ -28,6 +28,7 @@ from lego_rl.tasks.directory import TaskDirectory
 from lego_rl.tasks.reports.swebench import PREFIX
 
 FORMAT = "swe-rebench"
+DATA_SOURCE = "nebius/SWE-rebench"
 
 
 class _Config(Fields):
@@ -58,7 +59,14 @@ def convert(row: RawRow) -> TaskDirectory:
     script = classic_script(fields, without_isolation(config.test_cmd), tuple(_exports(config.env_vars or {})))
     tested = Tested(before, after, command_of(script), f"{PREFIX}{config.log_parser}")
     return swe_task(
-        FORMAT, row, fields, tested, environment(TESTBED, image=image), image=image, licence=fields.license_name
+        FORMAT,
+        row,
+        fields,
+        tested,
+        environment(TESTBED, image=image),
+        image=image,
+        data_source=DATA_SOURCE,
+        licence=fields.license_name,
     )
 
 

@@ -32,6 +32,7 @@ from lego_rl.tasks.reports.lines import untimed
 from lego_rl.tasks.reports.swebench import NAMES, UNTIMED
 
 FORMAT = "swe-rebench-v2"
+DATA_SOURCE = "nebius/SWE-rebench-V2"
 
 
 class _Config(Fields):
@@ -74,6 +75,7 @@ def convert(row: RawRow) -> TaskDirectory:
         Tested(before, after, command, f"{UNTIMED}{parser}"),
         environment(workdir, image=fields.image_name),
         image=fields.image_name,
+        data_source=DATA_SOURCE,
         licence=fields.license_name,
         issue=_issue(fields),
     )

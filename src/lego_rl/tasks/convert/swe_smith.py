@@ -33,10 +33,10 @@ from lego_rl.tasks.convert.row import (
     Time,
     Word,
     diff_of,
-    digest,
     image_named,
     instruction,
     listed,
+    pull_request_of,
     row_digest,
     with_end,
 )
@@ -47,6 +47,7 @@ from lego_rl.tasks.provenance import Provenance
 from lego_rl.tasks.unified_diff import DiffError, reversed_diff
 
 FORMAT = "swe-smith"
+DATA_SOURCE = "SWE-bench/SWE-smith"
 BUG = "bug.patch"
 
 _DOCKERFILE = f"""\
@@ -116,13 +117,13 @@ def convert(row: RawRow) -> TaskDirectory:
             source=Provenance(
                 format=FORMAT,
                 instance_id=fields.instance_id,
+                data_source=DATA_SOURCE,
                 repo=fields.repo,
                 base_commit=fields.base_commit or "",
+                pull_request=pull_request_of(row, fields.instance_id),
                 created_at=fields.created_at,
                 image=image,
                 row_sha256=row_digest(row),
-                issue_sha256=digest(issue.encode()),
-                patch_sha256=digest(gold),
                 unmeasured=("image", "tests"),
             ),
             agent_timeout_sec=AGENT_SECONDS,

@@ -52,7 +52,8 @@ def convert(row: RawRow) -> TaskDirectory:
     script, parser = _of_present(fields) if fields.eval_script else _of_classic(fields)
     image = image_named(fields.image) if fields.image else image_of(fields.instance_id, "swebench", "_1776_")
     tested = Tested(before, after, command_of(script), f"{PREFIX}{parser}")
-    return swe_task(FORMAT, row, fields, tested, environment(TESTBED, image=image), image=image)
+    place = environment(TESTBED, image=image)
+    return swe_task(FORMAT, row, fields, tested, place, image=image, licence=fields.licence)
 
 
 def image_of(instance: str, owner: str, separator: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from lego_rl.errors import TaskError
-from lego_rl.tasks.index.provenance import gold_patch
+from lego_rl.tasks.index.task_row import gold_patch
 
 _THREADS = 4
 _MOST_CHARS = 1_000_000

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lego_rl.errors import TaskError
 from lego_rl.tasks.index.file import Index
-from lego_rl.tasks.index.provenance import index_row
+from lego_rl.tasks.index.task_row import index_row
 
 _DEPTH = 3
 """Folders below the one named in which task directories are looked for: a set may lie in ``tasks/`` or by split."""

@@ -27,6 +27,7 @@ _PROVENANCE = (
     ("image", pa.string()),
     ("source_format", pa.string()),
     ("source_digest", pa.string()),
+    ("unmeasured", pa.list_(pa.string())),
     ("issue_digest", pa.string()),
     ("patch_digest", pa.string()),
     ("family", pa.string()),
@@ -75,6 +76,7 @@ class IndexRow:
         image: Of its environment.
         source_format: The format of the row that it was converted from.
         source_digest: SHA-256 of that row.
+        unmeasured: What nobody has tried yet (`tasks.provenance.Unmeasured`): a task with ``lists`` cannot be used.
         issue_digest: SHA-256 of the issue text's words (`tasks.decontaminate.normal`).
         patch_digest: SHA-256 of the lines that the gold patch changes.
         family: Kind of bug, or the repository's name.
@@ -92,6 +94,7 @@ class IndexRow:
     image: str | None = None
     source_format: str | None = None
     source_digest: str | None = None
+    unmeasured: Sequence[str] = ()
     issue_digest: str | None = None
     patch_digest: str | None = None
     family: str | None = None

@@ -1,7 +1,7 @@
 """From what was found to a task directory."""
 
 import difflib
-import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,6 +11,8 @@ from lego_rl.tasks.provenance import Provenance
 
 WORKDIR = "/app"
 LEAST_VERIFIER_SECONDS = 60.0
+_COMMIT = re.compile("[0-9a-f]{12}")
+"""As `lego_rl.tasks.make.checkout` names one."""
 VERIFIER_TIMES = 8.0
 """How often the suite fits into what its verifier may take."""
 
@@ -66,6 +68,7 @@ class Found:
         family: Kind of bug, or ``mined``.
         package: Name of the package.
         label: Version or commit that it comes from.
+        state: Version of `tree`, or the first digits of the commit that it is.
         instruction: The issue.
         tree: What the agent finds.
         fix: The files that mend it → their content.
@@ -82,6 +85,7 @@ class Found:
     family: str
     package: str
     label: str
+    state: str
     instruction: str
     tree: Tree
     fix: Mapping[str, bytes]
@@ -99,7 +103,6 @@ class Found:
 
     def directory(self) -> TaskDirectory:
         """The task directory."""
-        patch = self.gold_patch.encode()
         return TaskDirectory(
             id=self.id,
             name=f"lego-rl/{self.id}",
@@ -115,7 +118,7 @@ class Found:
                 files=self.hidden,
                 timeout_sec=round(max(LEAST_VERIFIER_SECONDS, VERIFIER_TIMES * self.suite_sec)),
             ),
-            solution=SolutionPart(patch, _SOLVE_SH, self.fix),
+            solution=SolutionPart(self.gold_patch.encode(), _SOLVE_SH, self.fix),
             family=self.family,
             split="train",
             repo=self.package,
@@ -124,8 +127,7 @@ class Found:
                 format=self.kind,
                 instance_id=f"{self.package}@{self.label}/{self.origin}",
                 repo=self.package,
-                issue_sha256=hashlib.sha256(self.instruction.encode()).hexdigest(),
-                patch_sha256=hashlib.sha256(patch).hexdigest(),
+                base_commit=self.state if _COMMIT.fullmatch(self.state) else "",
             ),
             agent_timeout_sec=900.0,
         )

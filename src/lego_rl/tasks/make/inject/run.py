@@ -84,6 +84,7 @@ def _written(shop: Workshop, tree: Tree, suite: Suite, mutant: Mutant, trial: Tr
         family=mutant.family,
         package=account.package,
         label=account.label,
+        state=account.label,
         instruction=text,
         tree=tree.with_files({mutant.path: bugged, **visible_tests(tree, failing)}),
         fix={mutant.path: tree.files[mutant.path]},

@@ -228,6 +228,7 @@ def _written(
         family=KIND,
         package=account.package,
         label=step.label,
+        state=step.since,
         instruction=issue_text(account.package, step.since, told, log, seed=f"{shop.seed}/{identity}"),
         tree=step.before,
         fix=fix,
