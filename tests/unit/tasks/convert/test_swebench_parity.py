@@ -50,7 +50,7 @@ def case(rng: random.Random, folder: Path, number: int) -> dict[str, object]:
 
 def test_the_same_logs_are_resolved(tmp_path: Path) -> None:
     rng = random.Random(0)
-    cases = [case(rng, tmp_path, number) for number in range(120)]
+    cases = [case(rng, tmp_path, number) for number in range(48)]
     asked = "".join(f"{json.dumps(one)}\n" for one in cases)
     done = subprocess.run(
         [sys.executable, "-P", "-c", PROGRAM], input=asked, capture_output=True, text=True, check=True, cwd=tmp_path
@@ -62,5 +62,5 @@ def test_the_same_logs_are_resolved(tmp_path: Path) -> None:
         report = Report(Path(str(one["log"])).read_bytes(), int(str(one["status"])))
         found = parser_named(f"swebench:{one['parser']}").statuses(report, wanted)
         ours.append(all(status == "passed" for status in found.values()))
-    assert len(theirs) == len(cases) and 20 < sum(theirs) < 100
+    assert len(theirs) == len(cases) and 8 < sum(theirs) < 40
     assert ours == theirs
