@@ -176,6 +176,19 @@ def test_fails():
         assert not {"tests/test_odd.py::test_slow", "tests/test_odd.py::test_fails"} & {*spec.pass_to_pass}
 
 
+async def test_what_the_sandbox_has_itself_is_refused(runner: SandboxedRunner, tmp_path: Path) -> None:
+    source = write_folder(tmp_path / "small", {**FIRST, "iniconfig/__init__.py": "", "iniconfig/core.py": "a = 1\n"})
+    with pytest.raises(TaskError, match="the sandbox has iniconfig of its own"):
+        await make_tasks([source], tmp_path / "pool", Wish(inject=1, mine=0), runner, Silent())
+
+
+async def test_a_function_that_can_be_read_elsewhere_gets_no_bug(runner: SandboxedRunner, tmp_path: Path) -> None:
+    source = write_folder(tmp_path / "small", {**FIRST, "build/lib/small/core.py": FIRST["small/core.py"]})
+    account = await make_tasks([source], tmp_path / "pool", Wish(inject=1, mine=0), runner, Silent())
+    assert account.rejected["injected"]["copied"] > 0
+    assert not tasks(tmp_path / "pool")
+
+
 async def test_tests_that_need_more_than_pytest_are_said_so(runner: SandboxedRunner, tmp_path: Path) -> None:
     source = write_folder(
         tmp_path / "small", {**FIRST, "small/core.py": f"import missing_module\n{FIRST['small/core.py']}"}

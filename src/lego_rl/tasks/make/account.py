@@ -9,6 +9,7 @@ from lego_rl.tasks.make.suite import Suite
 
 REASONS: Mapping[str, str] = {
     "same_meaning": "the changed file means what it meant, or cannot be parsed",
+    "copied": "the right code stands in another file as well",
     "unnoticed": "no test fails",
     "breaks_collection": "tests are not found any more",
     "times_out": "the tests do not end in time",

@@ -9,11 +9,13 @@ from pathlib import Path
 from lego_rl import durable
 from lego_rl.errors import TaskError
 from lego_rl.tasks.make.account import Account
+from lego_rl.tasks.make.elsewhere import check_own
 from lego_rl.tasks.make.inject.run import inject
 from lego_rl.tasks.make.journal import Findings
 from lego_rl.tasks.make.mine.run import mine
 from lego_rl.tasks.make.running import Runner
 from lego_rl.tasks.make.source import Source, open_source
+from lego_rl.tasks.make.tree import Tree
 from lego_rl.tasks.make.workshop import Watcher, Workshop
 from lego_rl.tasks.staging import remove_leftovers
 
@@ -75,9 +77,16 @@ async def _made(shop: Workshop, source: Source, wish: Wish) -> None:
     tree = source.newest()
     if not tree.modules:
         raise TaskError(f"{source.name} has no Python code outside of its tests", "name the top folder of a package")
+    await _check_own(shop, tree)
     shop.watcher.doing(f"finding out how the tests of {source.name} {source.label} are run")
     if wish.inject:
         shop.account.suite = await shop.suite(tree)
         await inject(shop, tree, shop.account.suite, wish.inject)
     if wish.mine:
         await mine(shop, source, wish.mine)
+
+
+async def _check_own(shop: Workshop, tree: Tree) -> None:
+    if shop.findings.get("own", tree.digest) is None:
+        await check_own(tree, await shop.bench(tree))
+        shop.findings.put(True, "own", tree.digest)

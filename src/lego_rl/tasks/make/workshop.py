@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from lego_rl.tasks.at_once import once_more
 from lego_rl.tasks.make.account import Account
 from lego_rl.tasks.make.journal import Findings
 from lego_rl.tasks.make.running import Bench, Runner, TestRun
@@ -113,7 +114,7 @@ class _Bounded:
             if not self._ready:
                 self._ready.append(await self.runner.bench(self.tree))
         async with self.room:
-            return await self._ready[0].run(files, command, timeout_sec)
+            return await once_more(lambda: self._ready[0].run(files, command, timeout_sec))
 
 
 def task_id(*parts: str) -> str:

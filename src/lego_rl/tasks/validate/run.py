@@ -1,12 +1,13 @@
 """Validates the tasks of a pool: several at a time, as often as it is asked for, what is known already not again."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from lego_rl.errors import SandboxError, TaskError
+from lego_rl.tasks.at_once import all_of, once_more
 from lego_rl.tasks.task import Task, TestSpec
 from lego_rl.tasks.validate.grader import VARIANTS, Graded, Grader, Variant
 from lego_rl.tasks.validate.journal import Validations, directory_digest
@@ -57,9 +58,7 @@ class Validator:
             watcher.found(found, done, len(folders))
             return found
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(folder)) for folder in folders]
-        return [task.result() for task in tasks]
+        return await all_of(one(folder) for folder in folders)
 
     async def _one(self, folder: Path) -> Validation:
         digest = await asyncio.to_thread(directory_digest, folder)
@@ -80,7 +79,7 @@ class Validator:
                 await self._recorded(task, folder)
                 task = await asyncio.to_thread(Task.load, folder)
                 digest = await asyncio.to_thread(directory_digest, folder)
-            await _again(lambda: self.grader.look(task))
+            await once_more(lambda: self.grader.look(task))
             for variant in VARIANTS:
                 for _ in range(self.times):
                     graded[variant].append(await self._graded(task, variant))
@@ -118,16 +117,4 @@ class Validator:
         await asyncio.to_thread(write_lists, folder, lists)
 
     async def _graded(self, task: Task, variant: Variant) -> Graded:
-        return await _again(lambda: self.grader.grade(task, variant))
-
-
-async def _again[T](work: Callable[[], Awaitable[T]]) -> T:
-    """Do something once more where its sandbox could not be had.
-
-    Raises:
-        SandboxError: It could not be had either time.
-    """
-    try:
-        return await work()
-    except SandboxError:
-        return await work()
+        return await once_more(lambda: self.grader.grade(task, variant))

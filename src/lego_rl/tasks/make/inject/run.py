@@ -6,6 +6,7 @@ chosen before anything of it is known, however fast the machine is.
 
 import asyncio
 
+from lego_rl.tasks.at_once import all_of
 from lego_rl.tasks.make.evidence import evidence_of
 from lego_rl.tasks.make.inject.candidates import Mutant, Order, mutants
 from lego_rl.tasks.make.inject.trial import Trial, try_mutant, visible_tests
@@ -38,9 +39,8 @@ async def inject(shop: Workshop, tree: Tree, suite: Suite, wanted: int) -> None:
         if not wave:
             return
         shop.watcher.doing(f"injecting: {len(made)} of {wanted} tasks, {shop.account.tried[KIND]} bugs tried")
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_tried(shop, tree, bench, suite, mutant)) for mutant in wave]
-        for mutant, trial in zip(wave, [task.result() for task in tasks], strict=True):
+        trials = await all_of(_tried(shop, tree, bench, suite, mutant) for mutant in wave)
+        for mutant, trial in zip(wave, trials, strict=True):
             if len(made) >= wanted:
                 return
             shop.account.tried[KIND] += 1

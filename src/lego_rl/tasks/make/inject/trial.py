@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from lego_rl.tasks.make.elsewhere import is_copied
 from lego_rl.tasks.make.inject.candidates import Mutant
 from lego_rl.tasks.make.results import Results, read_results
 from lego_rl.tasks.make.running import Bench
@@ -12,12 +13,17 @@ from lego_rl.tasks.make.tree import Tree
 from lego_rl.tasks.make.withhold import without_tests
 
 type Rejection = Literal[
-    "same_meaning", "unnoticed", "breaks_collection", "times_out", "dies", "too_many_fail", "unstable", "shown"
+    "same_meaning",
+    "copied",
+    "unnoticed",
+    "breaks_collection",
+    "times_out",
+    "dies",
+    "too_many_fail",
+    "unstable",
+    "shown",
 ]
-"""Why a bug is no task. ``same_meaning``: the file cannot be parsed any more, or means what it meant. ``unnoticed``: no
-test fails. ``breaks_collection``: tests are not found any more. ``times_out``, ``dies``: the run did not end by itself.
-``too_many_fail``: the bug is too plain. ``unstable``: other tests failed the second time. ``shown``: without the tests
-that decide, others fail or are not found."""
+"""Why a bug is no task; `lego_rl.tasks.make.account.REASONS` says what each means."""
 
 MOST_FAILING = 40
 SHARE_FAILING = 0.25
@@ -46,6 +52,8 @@ async def try_mutant(tree: Tree, bench: Bench, suite: Suite, mutant: Mutant) -> 
     content = mutant.content(tree)
     if content is None:
         return Trial("same_meaning")
+    if is_copied(tree, mutant.path, mutant.function):
+        return Trial("copied")
     bug: dict[str, bytes | None] = {mutant.path: content}
     run = await bench.run(bug, suite.command(tree), suite.timeout_sec)
     if run.ended in ("timed_out", "died"):
