@@ -71,7 +71,13 @@ def validate(
         bool,
         typer.Option("--record", help="Find out which tests decide, where a task does not say, and write it."),
     ] = False,
-    journal: Annotated[Path | None, typer.Option(help="Where findings are kept; in the pool by default.")] = None,
+    journal: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where findings are kept; beside the tasks by default.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The index of the valid ones; others are no error then."),
+    ] = None,
     environment: Environment = "bubblewrap",
     overrides: SandboxKeys = [],  # noqa: B006  (typer reads the default, nothing writes it)
 ) -> None:
@@ -84,6 +90,7 @@ def validate(
         at_once=at_once,
         record=record,
         journal=journal,
+        out=out,
         environment=environment,
         overrides=overrides,
     )

@@ -1,7 +1,8 @@
 """``lego-rl tasks validate``: whether the tests of tasks fail without the fix and pass with it, every time."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.table import Table
@@ -9,12 +10,15 @@ from rich.table import Table
 from lego_rl.commands import interrupts
 from lego_rl.commands.check import sandbox_settings
 from lego_rl.commands.doing import Doing
-from lego_rl.commands.named_tasks import named_tasks
+from lego_rl.commands.named_tasks import INDEX, named_tasks
 from lego_rl.commands.screen import Screen
 from lego_rl.errors import TaskError
 from lego_rl.plain_text import plain_line
 from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.task_grader import SandboxedGrader
+from lego_rl.tasks.index.build import task_folders
+from lego_rl.tasks.index.file import Index
+from lego_rl.tasks.index.task_row import index_row
 from lego_rl.tasks.validate.journal import Validations
 from lego_rl.tasks.validate.judge import MEANINGS, Validation
 from lego_rl.tasks.validate.run import Validator
@@ -30,6 +34,7 @@ def validate(
     at_once: int,
     record: bool,
     journal: Path | None,
+    out: Path | None,
     environment: str,
     overrides: Sequence[str],
 ) -> None:
@@ -41,12 +46,13 @@ def validate(
         at_once: Tasks at a time.
         record: Find out which tests decide, for tasks that do not say.
         journal: Where findings are kept; beside the tasks where unset.
+        out: Where the index of the valid ones is written.
         environment: How sandboxes are isolated.
         overrides: ``sandbox.key=value`` strings.
 
     Raises:
         ConfigError: A key of the sandbox is wrong.
-        TaskError: There is no task, or one is not valid.
+        TaskError: There is no task, or, without `out`, one is not valid.
         SandboxError: Tests cannot be run here.
         KeyboardInterrupt: Somebody asked for the end; the same command goes on from there.
     """
@@ -67,8 +73,14 @@ def validate(
     screen.print(table(found))
     wrong = sum(each.judgement != "valid" for each in found)
     screen.print(f"{len(found) - wrong} of {len(found)} tasks are valid, {times} times each; findings in {kept}")
-    if wrong:
-        raise TaskError(f"{wrong} of {len(found)} tasks are not valid", "leave them out; the lines above say why")
+    if out is not None:
+        valid = valid_index(folders, {each.task for each in found if each.judgement == "valid"})
+        valid.write(out)
+        screen.print(f"{len(valid)} tasks in {out}")
+    elif wrong:
+        raise TaskError(
+            f"{wrong} of {len(found)} tasks are not valid", "leave them out with --out FILE; the lines above say why"
+        )
 
 
 class _Watcher:
@@ -88,6 +100,24 @@ def table(found: Sequence[Validation]) -> Table:
         if counts[judgement]:
             shown.add_row(judgement, str(counts[judgement]), meaning)
     return shown
+
+
+def valid_index(places: Sequence[Path], valid: Collection[str]) -> Index:
+    """The index of the tasks that were found valid, as they are now: of those, nothing is left to be measured.
+
+    Args:
+        places: Index files, pools, or task directories.
+        valid: Names of their directories.
+    """
+    sources: dict[Path, str] = {}
+    for place in places:
+        if place.suffix == INDEX:
+            index = Index.read(place)
+            sources |= zip(index.paths, index.column("data_source").to_pylist(), strict=True)
+        else:
+            sources |= {path.resolve(): place.resolve().name for path in task_folders(place)}
+    rows = [index_row(path, source) for path, source in sources.items() if path.name in valid]
+    return Index.of([replace(row, unmeasured=()) for row in rows])
 
 
 def _beside(folder: Path) -> Path:

@@ -41,7 +41,7 @@ class Provenance(BaseModel):
     converter: int = 1
     """Changes when the same row would become another task."""
     instance_id: str = Field(min_length=1)
-    """As the row has it."""
+    """As the row has it; no two tasks of a set have the same."""
     data_source: str = ""
     """The set that it is of, where rows of its format are of one set."""
     repo: str = ""

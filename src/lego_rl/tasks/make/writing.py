@@ -77,7 +77,6 @@ class Found:
         pass_to_pass: Ids.
         command: That runs them.
         suite_sec: Seconds that the tests take.
-        origin: Names the source tree by its content.
     """
 
     id: str
@@ -94,7 +93,6 @@ class Found:
     pass_to_pass: tuple[str, ...]
     command: str
     suite_sec: float
-    origin: str
 
     @property
     def gold_patch(self) -> str:
@@ -125,7 +123,7 @@ class Found:
             history="single-commit",
             source=Provenance(
                 format=self.kind,
-                instance_id=f"{self.package}@{self.label}/{self.origin}",
+                instance_id=self.id,
                 repo=self.package,
                 base_commit=self.state if _COMMIT.fullmatch(self.state) else "",
             ),

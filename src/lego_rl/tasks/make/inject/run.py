@@ -93,7 +93,6 @@ def _written(shop: Workshop, tree: Tree, suite: Suite, mutant: Mutant, trial: Tr
         pass_to_pass=tuple(sorted(suite.stable - failing)),
         command=suite.command(tree),
         suite_sec=suite.seconds,
-        origin=tree.digest,
     )
     if shows_fix(text, task.gold_patch) is not None:
         return "tells_fix"

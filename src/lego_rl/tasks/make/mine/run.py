@@ -237,7 +237,6 @@ def _written(
         pass_to_pass=part.keeping,
         command=suite.command(step.before),
         suite_sec=suite.seconds,
-        origin=step.before.digest,
     )
     if shows_fix(task.instruction, task.gold_patch) is not None:
         return "tells_fix"
