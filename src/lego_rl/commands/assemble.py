@@ -23,7 +23,7 @@ from lego_rl.evaluate.heldout import evaluated_tasks
 from lego_rl.harness.base import HarnessBundle
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.sandbox.environments import provider_of, state_of
-from lego_rl.tasks.pool import load_pool, pool_folder
+from lego_rl.tasks.pool import load_pool, pool_place
 from lego_rl.train.card import PolicyCard
 from lego_rl.train.checkpoints import Checkpoints
 from lego_rl.train.loop import LoopParts, LoopTasks, Rewards, Watcher, as_graded
@@ -44,8 +44,8 @@ def load_tasks(recipe: Recipe) -> LoopTasks:
         SandboxError: A task asks for what it cannot have here.
         ConfigError: The pool has no such split, or more tasks are asked for than a split has.
     """
-    folder = pool_folder(recipe.tasks.pool, state_of(recipe.sandbox).root / "pools")
-    splits = load_pool(folder)
+    place = pool_place(recipe.tasks.pool, state_of(recipe.sandbox).root / "pools")
+    splits = load_pool(place)
     missing = [name for name in (recipe.tasks.train, *recipe.evaluate.splits) if name not in splits]
     if missing:
         raise ConfigError(f"the pool has no split {missing[0]!r}", f"it has {', '.join(sorted(splits))}")

@@ -5,9 +5,7 @@ from pathlib import Path
 
 from lego_rl.errors import TaskError
 from lego_rl.tasks.index.build import task_folders
-from lego_rl.tasks.index.file import Index
-
-INDEX = ".parquet"
+from lego_rl.tasks.index.file import Index, is_index
 
 
 def named_tasks(places: Sequence[Path]) -> list[Path]:
@@ -29,4 +27,4 @@ def named_tasks(places: Sequence[Path]) -> list[Path]:
 
 
 def _tasks(place: Path) -> list[Path]:
-    return Index.read(place).paths if place.suffix == INDEX else task_folders(place)
+    return Index.read(place).paths if is_index(place) else task_folders(place)

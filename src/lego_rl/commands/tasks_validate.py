@@ -10,14 +10,14 @@ from rich.table import Table
 from lego_rl.commands import interrupts
 from lego_rl.commands.check import sandbox_settings
 from lego_rl.commands.doing import Doing
-from lego_rl.commands.named_tasks import INDEX, named_tasks
+from lego_rl.commands.named_tasks import named_tasks
 from lego_rl.commands.screen import Screen
 from lego_rl.errors import TaskError
 from lego_rl.plain_text import plain_line
 from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.task_grader import SandboxedGrader
 from lego_rl.tasks.index.build import task_folders
-from lego_rl.tasks.index.file import Index
+from lego_rl.tasks.index.file import Index, is_index
 from lego_rl.tasks.index.task_row import index_row
 from lego_rl.tasks.validate.journal import Validations
 from lego_rl.tasks.validate.judge import MEANINGS, Validation
@@ -111,7 +111,7 @@ def valid_index(places: Sequence[Path], valid: Collection[str]) -> Index:
     """
     sources: dict[Path, str] = {}
     for place in places:
-        if place.suffix == INDEX:
+        if is_index(place):
             index = Index.read(place)
             sources |= zip(index.paths, index.column("data_source").to_pylist(), strict=True)
         else:

@@ -51,7 +51,7 @@ class TasksSection(Settings):
     """Which tasks are trained on; ``[evaluate.splits]`` names those that are only ever evaluated."""
 
     pool: NameOrFolder = "builtin"
-    """``builtin``, or a folder of Harbor task directories."""
+    """``builtin``, a folder of Harbor task directories, or an index of them (``.parquet``)."""
     train: str = "train"
     """Split to train on."""
 

@@ -1,35 +1,40 @@
-"""A pool: a folder of Harbor task directories, each of which says in ``[metadata] split`` which split it belongs to."""
+"""A pool: a folder of Harbor task directories, each of which says in ``[metadata] split`` which split it belongs to, or
+an index of such directories, which says it in their place."""
 
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from lego_rl.errors import TaskError
 from lego_rl.tasks.bugtask import BugTask
 from lego_rl.tasks.build import build_pool, pool_tasks, task_texts
+from lego_rl.tasks.index.file import Index, is_index
 from lego_rl.tasks.task import Task
 
 BUILTIN = "builtin"
 """The name of the pool that is generated at use."""
 
 
-def pool_folder(pool: str, cache: Path) -> Path:
-    """The folder of a pool as a recipe names it.
+def pool_place(pool: str, cache: Path) -> Path:
+    """The folder or the index of a pool as a recipe names it.
 
     Args:
-        pool: ``builtin``, or a folder.
+        pool: ``builtin``, a folder, or an index.
         cache: Where the built-in pool is generated, once for each version of the generator.
 
     Raises:
-        TaskError: There is no such folder, or the built-in pool cannot be written.
+        TaskError: There is no such folder or index, or the built-in pool cannot be written.
     """
     if pool != BUILTIN:
-        folder = Path(pool)
-        if not folder.is_dir():
-            raise TaskError(f"there is no task pool at {folder}", f"name a folder of task directories, or {BUILTIN!r}")
-        return folder
+        place = Path(pool)
+        if not place.is_dir() and not (is_index(place) and place.is_file()):
+            raise TaskError(
+                f"there is no task pool at {place}", f"name a folder of task directories, an index, or {BUILTIN!r}"
+            )
+        return place
     folder = cache / f"builtin-{pool_digest(pool_tasks())}"
     if not folder.exists():
         try:
@@ -40,25 +45,38 @@ def pool_folder(pool: str, cache: Path) -> Path:
     return folder
 
 
-def load_pool(folder: Path) -> dict[str, tuple[Task, ...]]:
+def load_pool(place: Path) -> dict[str, tuple[Task, ...]]:
     """Load every task of a pool.
+
+    Args:
+        place: A folder, or an index.
 
     Returns:
         Split → its tasks in the order of their ids.
 
     Raises:
-        TaskError: The folder holds no task, or a task is incomplete; the message names what is missing.
+        TaskError: The pool holds no task, or a task is incomplete; the message names what is missing.
     """
+    splits: dict[str, list[Task]] = defaultdict(list)
+    for task in _of_index(place) if is_index(place) else _of_folder(place):
+        splits[task.split].append(task)
+    if not splits:
+        raise TaskError(f"{place} holds no tasks", "build some with: lego-rl tasks build --out DIR")
+    return {split: tuple(tasks) for split, tasks in splits.items()}
+
+
+def _of_folder(folder: Path) -> Iterator[Task]:
     if not folder.is_dir():
         raise TaskError(f"there is no task pool at {folder}", "build one with: lego-rl tasks build --out DIR")
-    splits: dict[str, list[Task]] = defaultdict(list)
     for path in sorted(folder.iterdir()):
         if path.is_dir() and not path.name.startswith("."):
-            task = Task.load(path)
-            splits[task.split].append(task)
-    if not splits:
-        raise TaskError(f"{folder} holds no task directories", "build some with: lego-rl tasks build --out DIR")
-    return {split: tuple(tasks) for split, tasks in splits.items()}
+            yield Task.load(path)
+
+
+def _of_index(file: Path) -> Iterator[Task]:
+    index = Index.read(file)
+    for path, split in zip(index.paths, index.info("split"), strict=True):
+        yield replace(Task.load(path), split=split)
 
 
 def pool_digest(tasks: Iterable[BugTask]) -> str:

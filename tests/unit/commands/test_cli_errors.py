@@ -18,7 +18,7 @@ from lego_rl.errors import ConfigError
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.lock import LockedFolder
 from lego_rl.rollout.store import RunDirectory
-from lego_rl.tasks.pool import load_pool, pool_folder
+from lego_rl.tasks.pool import load_pool, pool_place
 
 RECIPES = sorted((Path(__file__).parents[3] / "recipes").glob("demo-*.toml"))
 
@@ -235,7 +235,7 @@ def test_a_shipped_recipe_meets_its_promises(path: Path, tmp_path: Path) -> None
     assert recipe.evaluate.temperature == recipe.rollout.temperature == 1.0
     assert recipe.train.routing == "replay"
     assert policy_directory(recipe.policy.path).is_dir()
-    task = load_pool(pool_folder("builtin", tmp_path))["heldout"][0]
+    task = load_pool(pool_place("builtin", tmp_path))["heldout"][0]
     build = SpecBuilder(recipe)
     before, after = (build([task], label, 4, 1.0) for label in ("heldout/before", "heldout/after"))
     assert len({spec.seed for spec in before + after}) == 8

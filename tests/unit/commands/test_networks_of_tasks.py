@@ -10,7 +10,7 @@ from lego_rl.config.load import read
 from lego_rl.config.recipe import Recipe
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.environments import ENVIRONMENTS
-from lego_rl.tasks.pool import load_pool, pool_folder
+from lego_rl.tasks.pool import load_pool, pool_place
 
 RECIPE = Path(__file__).parents[3] / "recipes" / "demo-claude-code.toml"
 NAMED = 'network_mode = "allowlist"\nallowed_hosts = ["db.example"]\n'
@@ -23,7 +23,7 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def splits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    pool = load_pool(pool_folder("builtin", tmp_path_factory.mktemp("pool")))
+    pool = load_pool(pool_place("builtin", tmp_path_factory.mktemp("pool")))
     return {split: pool[split][0].path for split in ("train", "heldout")}
 
 

@@ -12,7 +12,7 @@ from lego_rl.tasks import build
 from lego_rl.tasks.bugtask import BugTask
 from lego_rl.tasks.build import pool_tasks
 from lego_rl.tasks.generated_check import run_tests, validate
-from lego_rl.tasks.pool import load_pool, pool_digest, pool_folder
+from lego_rl.tasks.pool import load_pool, pool_digest, pool_place
 from lego_rl.tasks.task import Task
 
 
@@ -23,7 +23,7 @@ def generated() -> list[BugTask]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return pool_folder("builtin", tmp_path_factory.mktemp("cache"))
+    return pool_place("builtin", tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from lego_rl.errors import ConfigError, TaskError
 from lego_rl.tasks.build import write_task
 from lego_rl.tasks.generate import generate
 from lego_rl.tasks.index.build import build_index
-from lego_rl.tasks.index.file import Index
+from lego_rl.tasks.index.file import Index, in_split
 from lego_rl.tasks.index.ops import Unit, merge, split, stats
 from lego_rl.tasks.index.schema import SCHEMA, VERSION_KEY, IndexRow
 
@@ -270,7 +270,10 @@ def test_the_parts_of_a_split_have_every_task_once(numbers: list[int], seed: int
             assert len({places[f"t{n}"] for n in numbers if n % 7 == repo and n % 5}) <= 1
     smaller = split(Index.of(made[: len(made) // 2]), {"train": 8, "test": 1, "more": 1}, unit, seed)
     assert all(places[name] == part for part, found in smaller.items() for name in found.ids)
-    assert merge({Path(name): part for name, part in parts.items()}).table.equals(index.table)
+    assert all(set(part.info("split")) <= {name} for name, part in parts.items())
+    merged = merge({Path(name): part for name, part in parts.items()})
+    assert [places[name] for name in merged.ids] == merged.info("split")
+    assert in_split(merged.table, "default").equals(index.table)
 
 
 def test_names_of_one_repository_stay_together() -> None:

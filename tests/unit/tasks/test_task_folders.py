@@ -17,7 +17,9 @@ from lego_rl.errors import TaskError
 from lego_rl.tasks.build import build_pool, write_task
 from lego_rl.tasks.generate import generate
 from lego_rl.tasks.generated_check import validate
-from lego_rl.tasks.pool import load_pool, pool_folder
+from lego_rl.tasks.index.build import build_index
+from lego_rl.tasks.index.ops import Unit, split
+from lego_rl.tasks.pool import load_pool, pool_place
 from lego_rl.tasks.task import Task
 
 SMALL = {"train": 1, "heldout": 1, "unseen": 1}
@@ -60,7 +62,7 @@ def test_a_pool_that_another_process_finished_first_is_used(tmp_path: Path, monk
         build_pool(folder, sizes=SMALL)
 
     monkeypatch.setattr("lego_rl.tasks.pool.build_pool", slower)
-    assert any(pool_folder("builtin", tmp_path).iterdir())
+    assert any(pool_place("builtin", tmp_path).iterdir())
 
 
 def test_hidden_tests_and_the_solution_are_not_in_the_environment(folder: Path) -> None:
@@ -194,9 +196,22 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(folder: Path) -> None:
         Task.load(folder)
 
 
+def test_an_index_is_a_pool_and_says_which_split_a_task_is_of(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "index.parquet"
+    index, _ = build_index([folder])
+    index.write(file)
+    assert pool_place(str(file), tmp_path) == file
+    assert load_pool(file) == load_pool(folder.parent)
+    split(index, {"mine": 1.0}, Unit.TASK, 0)["mine"].write(file)
+    assert [(name, task.id, task.split) for name, (task,) in load_pool(file).items()] == [("mine", folder.name, "mine")]
+    split(index, {"other": 1.0, "mine": 1e-9}, Unit.TASK, 0)["mine"].write(file)
+    with pytest.raises(TaskError, match="holds no task"):
+        load_pool(file)
+
+
 def test_an_unknown_pool_is_named(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="no task pool"):
-        pool_folder(str(tmp_path / "none"), tmp_path)
+        pool_place(str(tmp_path / "none"), tmp_path)
     (tmp_path / "empty").mkdir()
     with pytest.raises(TaskError, match="holds no task"):
         load_pool(tmp_path / "empty")

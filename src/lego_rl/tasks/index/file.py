@@ -98,6 +98,11 @@ class Index:
         return found
 
 
+def is_index(place: Path) -> bool:
+    """Whether a path is named like an index, and not like a folder of tasks."""
+    return place.suffix == ".parquet"
+
+
 def write_table(table: pa.Table, path: Path) -> None:
     """Write a Parquet file of the same bytes for the same table, whole or not at all.
 
@@ -139,6 +144,11 @@ def read_parquet(path: Path, fix: str) -> pa.Table:
 def numbered(table: pa.Table) -> pa.Table:
     """The table with ``extra_info.index`` counted anew."""
     return _with_info(table, "index", pa.array(np.arange(table.num_rows)))
+
+
+def in_split(table: pa.Table, name: str) -> pa.Table:
+    """The table with every task in one split."""
+    return _with_info(table, "split", pa.array([name] * table.num_rows, pa.string()))
 
 
 def _read(path: Path) -> pa.Table:

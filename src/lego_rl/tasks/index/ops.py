@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lego_rl.errors import ConfigError, TaskError
 from lego_rl.tasks.decontaminate.repositories import canonical
-from lego_rl.tasks.index.file import Index, numbered
+from lego_rl.tasks.index.file import Index, in_split, numbered
 
 
 class Unit(StrEnum):
@@ -62,7 +62,7 @@ def stats(index: Index) -> Stats:
 
 
 def split(index: Index, parts: Mapping[str, float], unit: Unit, seed: int) -> dict[str, Index]:
-    """Cut an index into parts.
+    """Cut an index into parts; what a part is called is the split of its tasks from then on.
 
     Args:
         index: The whole.
@@ -86,7 +86,7 @@ def split(index: Index, parts: Mapping[str, float], unit: Unit, seed: int) -> di
     bounds = np.cumsum(list(parts.values())) / sum(parts.values())
     # The last part takes what rounding leaves above the last bound.
     place = np.minimum(np.searchsorted(bounds, [drawn[key] for key in keys], side="right"), len(parts) - 1)
-    return {name: index.take(place == number) for number, name in enumerate(parts)}
+    return {name: Index(in_split(index.take(place == number).table, name)) for number, name in enumerate(parts)}
 
 
 def merge(indexes: Mapping[Path, Index]) -> Index:
