@@ -1,19 +1,27 @@
 # Every target sets the checkout up first; a finished set-up costs a second.
 HARNESS ?= claude-code
 SEED ?= 0
-RUN ?= runs/demo
+TASKS ?= builtin
+RUN ?= runs/demo$(if $(filter-out builtin,$(TASKS)),-$(TASKS))
 HARNESSES := claude-code codex mini-swe-agent opencode openhands-sdk qwen-code
 LEGO := .venv/bin/lego-rl
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: setup setup-verl setup-vllm setup-kubernetes demo test test-integration test-long check bench warm-start clean
+.PHONY: setup setup-verl setup-vllm setup-kubernetes demo demo-builtin demo-real test test-integration test-long check bench warm-start clean
 
 setup:
 	@scripts/setup.sh claude-code
 
-demo:
+demo: demo-$(TASKS)
+
+demo-builtin:
 	@scripts/setup.sh $(HARNESS)
 	$(LEGO) train recipes/demo-$(HARNESS).toml --set run.seed=$(SEED) --set run.dir=$(RUN)
+
+# Tasks of real packages, fetched from the package index, and what the demo's policy makes of them.
+demo-real:
+	@scripts/setup.sh $(HARNESS)
+	.venv/bin/python -m scripts.demo_real $(RUN) recipes/demo-$(HARNESS).toml
 
 test: setup
 	$(PYTEST) tests/unit
@@ -41,7 +49,8 @@ test-long:
 	@scripts/setup_docker.sh
 	@scripts/setup_kubernetes.sh
 	$(if $(VLLM_PYTHON),,@scripts/setup_vllm.sh)
-	$(PYTEST) -s tests/long $(if $(RUNS),--runs $(RUNS)) $(if $(VLLM_PYTHON),--vllm-python $(VLLM_PYTHON))
+	$(PYTEST) -s tests/long $(if $(RUNS),--runs $(RUNS)) $(if $(SAMPLES),--samples $(SAMPLES)) \
+		$(if $(SDISTS),--sdists $(SDISTS)) $(if $(VLLM_PYTHON),--vllm-python $(VLLM_PYTHON))
 
 check: setup
 	.venv/bin/ruff check .

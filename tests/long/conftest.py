@@ -19,6 +19,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="folder of real rows of public data sets, as JSON files with a list `rows` (default: none are tested)",
     )
     parser.addoption(
+        "--sdists",
+        type=Path,
+        help="folder of source distributions of at least five packages (default: none are made into tasks)",
+    )
+    parser.addoption(
         "--vllm-python",
         type=Path,
         default=Path(__file__).parents[2] / ".venv-vllm" / "bin" / "python",
