@@ -1,6 +1,8 @@
 """What a person sees while a long command works: on a terminal one live line, elsewhere a line now and then."""
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -41,3 +43,10 @@ class Doing:
     def made(self, task: str, kind: str) -> None:
         """Print that a task is written."""
         self._screen.print(f"{kind}: {plain_line(task)}")
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Shows how many are done, and of how many, to whom it yields."""
+    with Doing() as doing:
+        yield lambda done, of: doing.doing(f"{what}: {done:,} of {of:,}")

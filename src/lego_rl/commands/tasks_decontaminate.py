@@ -5,8 +5,8 @@ from pathlib import Path
 
 from rich.table import Table
 
+from lego_rl.commands.doing import counting
 from lego_rl.commands.screen import Screen
-from lego_rl.commands.tasks_index import counting
 from lego_rl.errors import TaskError
 from lego_rl.plain_text import plain_line
 from lego_rl.tasks.decontaminate.reference import read_reference

@@ -1,14 +1,12 @@
 """``lego-rl tasks index``, ``show``, ``stats``, ``split`` and ``merge``."""
 
 import json
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 from rich.table import Table
 
+from lego_rl.commands.doing import counting
 from lego_rl.commands.screen import Screen
 from lego_rl.errors import ConfigError, TaskError
 from lego_rl.plain_text import plain_line
@@ -16,35 +14,8 @@ from lego_rl.tasks.index.build import build_index
 from lego_rl.tasks.index.file import Index
 from lego_rl.tasks.index.ops import Unit, merge, split, stats
 
-QUIET_SECONDS = 5.0
-"""Between two lines of progress where nobody sees one being replaced."""
-
 MOST_VALUES = 12
 """Values of a column that are printed; the rest are counted together."""
-
-
-class Counting(Protocol):
-    """Is told how many are done, and of how many."""
-
-    def __call__(self, done: int, of: int, /) -> None:
-        """Show it."""
-
-
-@contextmanager
-def counting(what: str) -> Iterator[Counting]:
-    """Progress on standard error: the last line on a terminal, one now and then elsewhere."""
-    screen = Screen(stderr=True)
-    printed = time.monotonic()
-    with screen.status(what) as status:
-
-        def show(done: int, of: int, /) -> None:
-            nonlocal printed
-            status.update(f"{what}: {done:,} of {of:,}")
-            if not screen.is_terminal and time.monotonic() - printed > QUIET_SECONDS:
-                printed = time.monotonic()
-                screen.print(f"{what}: {done:,} of {of:,}")
-
-        yield show
 
 
 def index(folders: Sequence[Path], out: Path, data_source: str | None, *, strict: bool) -> None:
