@@ -96,7 +96,7 @@ class Demo:
         found = ("--outcomes", run / "rollout", "--solved", BAND, "--of", str(TRIALS))
         self._lego("tasks", "filter", valid, *found, "--out", band)
         self._lego("tasks", "decontaminate", band, "--against", REFERENCE, "--check")
-        figures = self._figures(run / "validation.jsonl", run / "rollout")
+        figures = figures_of(run / "validation.jsonl", run / "rollout")
         write_text(run / "figures.json", json.dumps(figures, indent=2) + "\n")
         print(f"\n{'who':<14}{'tries':>7}{'solved':>8}{'rate':>8}{'unknown':>9}")
         for who, row in figures.items():
@@ -123,19 +123,20 @@ class Demo:
         print(f"\n$ lego-rl {shlex.join(map(str, arguments))}", flush=True)
         _call(sys.executable, "-c", "from lego_rl.cli import main; main()", *arguments)
 
-    def _figures(self, validations: Path, rollout: Path) -> dict[str, dict[str, int]]:
-        """Who tried → tries that were graded, those that solved a task, and those of which nothing is known."""
-        gradings: Counter[tuple[str, int]] = Counter()
-        last = {line["task"]: line for line in map(json.loads, validations.read_text(encoding="utf-8").splitlines())}
-        for attempt in (attempt for line in last.values() for attempt in line["attempts"]):
-            gradings[attempt["variant"], attempt["reward"]] += 1
-        rewards = Counter(read_outcomes([rollout]).table["reward"].to_pylist())
-        figures = {
-            who: {"tries": gradings[variant, 0] + gradings[variant, 1], "solved": gradings[variant, 1], "unknown": 0}
-            for who, variant in (("empty patch", "empty"), ("gold patch", "gold"))
-        }
-        policy = {"tries": rewards[0] + rewards[1], "solved": rewards[1], "unknown": rewards[None]}
-        return figures | {"policy": policy}
+
+def figures_of(validations: Path, rollout: Path) -> dict[str, dict[str, int]]:
+    """Who tried → tries that were graded, those that solved a task, and those of which nothing is known."""
+    gradings: Counter[tuple[str, int]] = Counter()
+    last = {line["task"]: line for line in map(json.loads, validations.read_text(encoding="utf-8").splitlines())}
+    for attempt in (attempt for line in last.values() for attempt in line["attempts"]):
+        gradings[attempt["variant"], attempt["reward"]] += 1
+    rewards = Counter(read_outcomes([rollout]).table["reward"].to_pylist())
+    figures = {
+        who: {"tries": gradings[variant, 0] + gradings[variant, 1], "solved": gradings[variant, 1], "unknown": 0}
+        for who, variant in (("empty patch", "empty"), ("gold patch", "gold"))
+    }
+    policy = {"tries": rewards[0] + rewards[1], "solved": rewards[1], "unknown": rewards[None]}
+    return figures | {"policy": policy}
 
 
 def _call(*command: str | Path) -> None:
