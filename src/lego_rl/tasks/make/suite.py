@@ -112,8 +112,7 @@ async def find_suite(tree: Tree, bench: Bench) -> Suite:
         said = "; ".join(f"{name}: {what}" for name, what in tried.items())
         raise TaskError(
             f"no test of it passes ({said})",
-            "its tests have to run with pytest and no other package; "
-            "or name an unpacked image: --set sandbox.rootfs=DIR",
+            "its tests have to run with pytest alone, or name an unpacked image with more: --set sandbox.rootfs=DIR",
         )
     return await _measured(tree, bench, style, found, tried)
 
