@@ -30,8 +30,16 @@ WAYS_OUT: Mapping[HoleKind, str] = {
 """What to do about a hole, by its kind; about one in the network the environment knows."""
 
 
+OF_TASK = frozenset({HoleKind.HIDDEN, HoleKind.SHOWN, HoleKind.STRAY, HoleKind.KEY})
+"""Holes that are the task's, or its image's; the others are this machine's."""
+
+
 class SealError(SandboxError):
     """A sandbox that was started has a hole. Nothing of an agent was in it yet, so none can bring this about."""
+
+    def __init__(self, problem: str, fix: str = "", kinds: frozenset[HoleKind] = frozenset()) -> None:
+        super().__init__(problem, fix)
+        self.kinds = kinds
 
 
 async def verify_seal(box: Sandbox, task: Task | None) -> None:
@@ -51,7 +59,8 @@ async def verify_seal(box: Sandbox, task: Task | None) -> None:
     holes = await box.holes(SealRequest(hidden, box.image.history, files))
     if holes:
         said = "; ".join(hole.said for hole in holes)
-        raise SealError(f"the sandbox is not sealed: {said}", _way_out(holes, box.surroundings.network_advice))
+        kinds = frozenset(hole.kind for hole in holes)
+        raise SealError(f"the sandbox is not sealed: {said}", _way_out(holes, box.surroundings.network_advice), kinds)
 
 
 def _way_out(holes: list[Hole], network: str) -> str:

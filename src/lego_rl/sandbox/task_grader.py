@@ -15,7 +15,7 @@ from lego_rl.errors import TaskError
 from lego_rl.sandbox.grading import grade
 from lego_rl.sandbox.provider import Provider, TaskImage
 from lego_rl.sandbox.sandbox import Phase
-from lego_rl.sandbox.seal import verify_seal
+from lego_rl.sandbox.seal import OF_TASK, SealError, verify_seal
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.sandbox.verifier import SHARE_OF_TIMEOUT
@@ -45,6 +45,10 @@ class SandboxedGrader:
         box = await image.start(Phase.AGENT, limits=self.settings.limits(task.memory_mb, task.storage_mb))
         try:
             await verify_seal(box, task)
+        except SealError as error:
+            if error.kinds and error.kinds <= OF_TASK:
+                raise TaskError(error.problem, error.fix) from error
+            raise
         finally:
             await box.close()
 

@@ -223,5 +223,5 @@ async def test_validation_finds_a_task_that_is_wrong(pool: Path, provider: Bubbl
     ]
     found = await validated(tmp_path, provider, folders, times=1)
     assert [each.judgement for each in found] == ["empty_solves", "gold_fails", "unusable", "unusable"]
-    assert "shows its hidden test" in found[2].reason
+    assert "tests/files/" in found[2].reason and "not sealed" in found[2].reason
     assert "gold.patch" in found[3].reason
