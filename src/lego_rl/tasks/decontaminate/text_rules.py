@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lego_rl.tasks.decontaminate.candidates import Origin
 from lego_rl.tasks.decontaminate.near import Measure, NearIndex
+from lego_rl.tasks.decontaminate.normal import LEAST_TOKENS, LEAST_WORDS
 from lego_rl.tasks.decontaminate.rule import Hit, Reference, Rule, RuleName
 from lego_rl.tasks.decontaminate.shingles import changes_of, words_of
 from lego_rl.tasks.decontaminate.telling import any_word, own_name
@@ -18,6 +19,7 @@ class TextRule(Rule):
     """An issue text or a patch that is the reference's, word for word or nearly so."""
 
     _measure: ClassVar[Measure]
+    _what: ClassVar[str]
 
     def __init__(self, texts: Sequence[str | None], digests: dict[str, str], ids: Sequence[str]) -> None:
         self._ids = ids
@@ -38,13 +40,13 @@ class TextRule(Rule):
         same = {place: self._digests.get(self._digest(origin) or "") for place, origin in enumerate(origins, first)}
         for place, instance in same.items():
             if instance is not None:
-                yield Hit(place, self.name, instance, f"its {self.needs} is that of {instance}")
+                yield Hit(place, self.name, instance, f"its {self._what} is that of {instance}")
         for near in self._near.near(self._texts(texts)) if texts is not None else ():
             place = first + near.text
             if same[place] is None:
                 instance = self._ids[near.reference]
                 shared = f"shares {near.overlap:.0%} of its runs of three words ({near.shared}), by weight"
-                yield Hit(place, self.name, instance, f"its {self.needs} {shared}, with {instance}")
+                yield Hit(place, self.name, instance, f"its {self._what} {shared}, with {instance}")
 
     @override
     def compares(self, origin: Origin) -> bool:
@@ -55,7 +57,8 @@ class IssueTextRule(TextRule):
     """The issue text."""
 
     name = RuleName.ISSUE_TEXT
-    needs = "issue text"
+    needs = f"an issue text of {LEAST_WORDS} words"
+    _what = "issue text"
     _measure = Measure(words_of, any_word, overlap=0.2, evidence=6.0)
 
     def __init__(self, reference: Reference) -> None:
@@ -75,7 +78,8 @@ class PatchRule(TextRule):
     """The patch, either way round."""
 
     name = RuleName.PATCH
-    needs = "patch"
+    needs = f"a patch that changes {LEAST_TOKENS} tokens"
+    _what = "patch"
     _measure = Measure(changes_of, own_name, overlap=0.2, evidence=6.0)
 
     def __init__(self, reference: Reference) -> None:
