@@ -5,7 +5,6 @@ on every machine. Every path in it is plain and lies below it, whoever chose the
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +15,8 @@ from lego_rl.errors import TaskError
 from lego_rl.tasks.history import AgentHistory, GradingHistory
 from lego_rl.tasks.provenance import Provenance
 from lego_rl.tasks.staging import stage, written
+from lego_rl.tasks.task_id import fault_of_id
 
-TASK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-"""Names that a directory, Harbor and every file system take as they are."""
 MAX_PATH_BYTES, MAX_NAME_BYTES = 1_024, 255
 
 type TomlValue = str | int | float | list[str] | list[int] | dict[str, TomlValue]
@@ -159,11 +157,8 @@ class TaskDirectory:
         Raises:
             TaskError: The id or a path is none that a directory can have, or hidden tests are given twice.
         """
-        if TASK_ID.fullmatch(self.id) is None:
-            raise TaskError(
-                f"{self.id[:200]!r} cannot be the name of a task directory",
-                "use at most 200 letters, digits, dots, dashes and underscores, a letter or digit first",
-            )
+        if fault := fault_of_id(self.id):
+            raise TaskError(f"the id {fault}", "give the task another id")
         if self.tests.files and self.tests.patch is not None:
             raise TaskError(f"task {self.id} brings its hidden tests as files and as a patch", "leave one of them")
         files = {

@@ -11,9 +11,13 @@ from pathlib import Path
 import pytest
 from harbor.models.task.task import Task as HarborTask
 
+from lego_rl.commands.rollout import OUTCOMES
+from lego_rl.commands.tasks_validate import JOURNAL
 from lego_rl.errors import TaskError
 from lego_rl.owner import owned_folder
+from lego_rl.tasks.convert.run import SKIPPED
 from lego_rl.tasks.directory import EnvironmentPart, SolutionPart, TaskDirectory, TestsPart
+from lego_rl.tasks.make.making import report_name
 from lego_rl.tasks.provenance import Provenance
 from lego_rl.tasks.staging import SCRATCH, remove_leftovers
 from lego_rl.tasks.task import Task
@@ -76,9 +80,24 @@ def test_text_with_quotes_and_newlines_stays_what_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a/b", "../a", "a\0b", "a b", "é", "a\n", "-a", "a" * 201])
 def test_an_id_that_is_no_plain_name_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match="cannot be the name of a task directory"):
+    with pytest.raises(TaskError, match="cannot be the name of a directory"):
         dataclasses.replace(TASK, id=name).write(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [SKIPPED, SKIPPED.upper(), f"{SKIPPED}.partial", JOURNAL, OUTCOMES, report_name("x"), "pool.parquet", "a.Json"],
+)
+def test_what_a_pool_calls_its_own_files_is_no_id(name: str, tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match="is the name of a file"):
+        dataclasses.replace(TASK, id=name).write(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["json", "nlohmann__json-1", "a.json-1", "x.jsonl.py", "a" * 200, "0"])
+def test_an_id_may_hold_the_name_of_a_kind_of_file(name: str, tmp_path: Path) -> None:
+    assert Task.load(dataclasses.replace(TASK, id=name).write(tmp_path)).id == name
 
 
 @pytest.mark.parametrize("name", ["", "/etc/x", "../x", "a/../../x", "a//b", "./a", "a\0", "a/" * 600 + "a"])

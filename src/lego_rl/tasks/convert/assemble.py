@@ -6,10 +6,11 @@ from lego_rl.errors import TaskError
 from lego_rl.tasks.convert import harbor
 from lego_rl.tasks.convert.diff_tests import touched
 from lego_rl.tasks.convert.row import RawRow, RowError, SweRow, diff_of, instruction, provenance, refused, with_end
-from lego_rl.tasks.directory import TASK_ID, EnvironmentPart, TaskDirectory, TestsPart
+from lego_rl.tasks.directory import EnvironmentPart, TaskDirectory, TestsPart
 from lego_rl.tasks.history import AgentHistory, GradingHistory
 from lego_rl.tasks.provenance import Unmeasured
 from lego_rl.tasks.reports import PARSERS
+from lego_rl.tasks.task_id import fault_of_id
 
 TESTBED = "/testbed"
 """Where SWE-bench's images and their descendants have the repository."""
@@ -134,8 +135,8 @@ def check_id(instance: str) -> str:
     Raises:
         RowError: It cannot be one.
     """
-    if TASK_ID.fullmatch(instance) is None:
-        raise RowError(f"its id {instance[:200]!r} cannot be the name of a directory")
+    if fault := fault_of_id(instance):
+        raise RowError(f"its id {fault}")
     return instance
 
 

@@ -118,6 +118,16 @@ def test_no_row_leads_out_of_the_folder(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["deep", "out", "rows.jsonl", SKIPPED]
 
 
+def test_a_row_called_as_a_file_of_the_pool_is_skipped_and_the_rest_goes_on(tmp_path: Path) -> None:
+    out, names = tmp_path / "out", [SKIPPED, "validation.jsonl", "make-x.json", "Pool.PARQUET"]
+    file = rows_file(tmp_path, *(present(instance_id=name) for name in names), *some(2))
+    for written in (2, 0):
+        summary = convert("swebench", [file], out, workers=1)
+        assert (summary.written, summary.tasks, len(summary.skipped)) == (written, 2, 4)
+        assert all("is the name of a file" in one.reason for one in summary.skipped)
+        assert len((out / SKIPPED).read_text().splitlines()) == 4
+
+
 def test_the_command_says_what_became_of_the_rows(tmp_path: Path) -> None:
     good = rows_file(tmp_path, *some(2), classic(version="99"))
     done = CliRunner().invoke(app, ["tasks", "convert", "swebench", str(good), "--out", str(tmp_path / "out")])
