@@ -10,9 +10,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from lego_rl.commands.screen import Screen
 from lego_rl.errors import TaskError
 from lego_rl.plain_text import plain_line
-from lego_rl.tasks.convert.read_rows import count_rows
-from lego_rl.tasks.convert.run import SKIPPED, Skipped, Summary
+from lego_rl.tasks.convert.run import Summary
 from lego_rl.tasks.convert.run import convert as convert_rows
+from lego_rl.tasks.convert.skipped import SKIPPED, Skipped
+from lego_rl.tasks.rows.read import count_rows
 
 _QUIET_SECONDS = 15.0
 _REASONS = 10

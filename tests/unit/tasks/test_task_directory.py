@@ -15,7 +15,7 @@ from lego_rl.commands.rollout import OUTCOMES
 from lego_rl.commands.tasks_validate import JOURNAL
 from lego_rl.errors import TaskError
 from lego_rl.owner import owned_folder
-from lego_rl.tasks.convert.run import SKIPPED
+from lego_rl.tasks.convert.skipped import SKIPPED
 from lego_rl.tasks.directory import EnvironmentPart, SolutionPart, TaskDirectory, TestsPart
 from lego_rl.tasks.make.making import report_name
 from lego_rl.tasks.provenance import Provenance

@@ -5,6 +5,7 @@ one that nothing here made is never replaced; and no two names differ by the cas
 systems they would be one.
 """
 
+import os
 import shutil
 import tomllib
 from dataclasses import dataclass
@@ -100,7 +101,7 @@ class Place:
         if made.staged is None:
             return "unchanged"
         root = self._out / made.task
-        if not root.exists():
+        if not os.path.lexists(root):
             made.staged.rename(root)
             made.staged.parent.rmdir()
             return "written"

@@ -5,47 +5,34 @@ rewrites nothing. The order of the rows decides which of two of one name becomes
 convert: they write beside the tasks, and the one that asked for it moves what they wrote into place.
 """
 
-import json
 import os
 import signal
+import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import batched
 from multiprocessing import get_context
 from pathlib import Path
 
-from lego_rl.durable import write_text
 from lego_rl.errors import TaskError
-from lego_rl.tasks.convert.placing import Made, Place
-from lego_rl.tasks.convert.read_rows import Found, Unread, read_rows
+from lego_rl.tasks.convert.placing import Made, Place, Settled
 from lego_rl.tasks.convert.registry import format_named
 from lego_rl.tasks.convert.row import RawRow, RowError
+from lego_rl.tasks.convert.skipped import Skipped, SkippedFile
+from lego_rl.tasks.rows.read import read_rows
+from lego_rl.tasks.rows.row import Found, Unread
 from lego_rl.tasks.staging import remove_leftovers
 
 CHUNK = 16
 """Rows that one process is given at once."""
 AHEAD = 3
 """Chunks for each process that are read before they are needed."""
-SKIPPED = "skipped.jsonl"
-"""Beside the tasks: place, id and reason of every row that became none."""
-
-
-@dataclass(frozen=True)
-class Skipped:
-    """A row that became no task.
-
-    Attributes:
-        place: Its file and number.
-        instance: Its id, as far as it has one.
-        reason: Why.
-    """
-
-    place: str
-    instance: str
-    reason: str
+_LOOK_SECONDS = 0.5
+"""Between two looks of a process for its parent."""
 
 
 @dataclass
@@ -66,6 +53,20 @@ class Summary:
     def rows(self) -> int:
         """Rows that were read."""
         return self.tasks + len(self.skipped)
+
+    def note(self, made: Made, settled: Settled) -> Skipped | None:
+        """Count a row; returns it where it became no task."""
+        match settled:
+            case "written":
+                self.written += 1
+            case "unchanged":
+                self.unchanged += 1
+            case "replaced":
+                self.replaced += 1
+            case refused:
+                self.skipped.append(Skipped(made.place, made.instance, refused.text))
+                return self.skipped[-1]
+        return None
 
 
 def convert(
@@ -91,26 +92,21 @@ def convert(
         What became of the rows; the skipped ones are in `SKIPPED` too.
 
     Raises:
-        TaskError: A file cannot be read, or the folder cannot be written.
+        TaskError: A file cannot be read, after the rows before the damage were converted; or the folder cannot be
+            written.
     """
     format_named(form)
     try:
         out.mkdir(parents=True, exist_ok=True)
         remove_leftovers(out)
         place, summary = Place(out), Summary()
-        for made in _converted(form, read_rows(inputs), out, workers or os.cpu_count() or 1):
-            match place.settle(made):
-                case "written":
-                    summary.written += 1
-                case "unchanged":
-                    summary.unchanged += 1
-                case "replaced":
-                    summary.replaced += 1
-                case reason:
-                    summary.skipped.append(Skipped(made.place, made.instance, reason.text))
-                    on_skipped(summary.skipped[-1])
-            on_row(summary)
-        _list(summary.skipped, out / SKIPPED)
+        with SkippedFile(out, form) as listed:
+            for made in _converted(form, read_rows(inputs), out, workers or os.cpu_count() or 1):
+                skipped = summary.note(made, place.settle(made))
+                listed.note(made.place, skipped)
+                if skipped is not None:
+                    on_skipped(skipped)
+                on_row(summary)
     except OSError as error:
         raise TaskError(f"cannot write tasks into {out}: {error}", "name a folder on a disk with space") from error
     except BrokenProcessPool as error:
@@ -118,20 +114,32 @@ def convert(
     return summary
 
 
-def _list(skipped: list[Skipped], file: Path) -> None:
-    if skipped:
-        write_text(file, "".join(f"{json.dumps(asdict(one))}\n" for one in skipped))
-    else:
-        file.unlink(missing_ok=True)
+class _UpToDamage:
+    """Rows up to where they cannot be read any more; `fault` says why they end there."""
+
+    def __init__(self, rows: Iterator[Found]) -> None:
+        self._rows = rows
+        self.fault: TaskError | None = None
+
+    def __iter__(self) -> Iterator[Found]:
+        try:
+            yield from self._rows
+        except TaskError as error:
+            self.fault = error
 
 
 def _converted(form: str, rows: Iterator[Found], out: Path, workers: int) -> Iterator[Made]:
-    """What processes make of the rows, in their order; what nobody asked for any more is removed."""
+    """What processes make of the rows, in their order; what nobody asked for any more is removed.
+
+    Raises:
+        TaskError: The rows cannot be read any further; what became of those before it has been told.
+    """
+    readable = _UpToDamage(rows)
     # Not forked: what reads tables has threads.
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_leave_interrupts_alone) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)) as pool:
         waiting: deque[Future[list[Made]]] = deque()
         try:
-            for chunk in batched(rows, CHUNK):
+            for chunk in batched(readable, CHUNK):
                 waiting.append(pool.submit(_convert_all, form, chunk, out))
                 while len(waiting) >= workers * AHEAD:
                     yield from waiting.popleft().result()
@@ -140,10 +148,21 @@ def _converted(form: str, rows: Iterator[Found], out: Path, workers: int) -> Ite
         finally:
             pool.shutdown(cancel_futures=True)
             remove_leftovers(out)
+    if readable.fault is not None:
+        raise readable.fault
 
 
-def _leave_interrupts_alone() -> None:
+def _begin(parent: int) -> None:
+    """In each process: interrupts are the parent's, and where that is gone nobody asks for rows any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    # A pool's processes wait for the next rows for ever, whoever was to give them; a killed parent says nothing.
+    while os.getppid() == parent:
+        time.sleep(_LOOK_SECONDS)
+    os._exit(1)
 
 
 def _convert_all(form: str, rows: Iterable[Found], out: Path) -> list[Made]:
@@ -153,7 +172,9 @@ def _convert_all(form: str, rows: Iterable[Found], out: Path) -> list[Made]:
 def _convert_one(form: str, found: Found, out: Path) -> Made:
     row = found.row
     if isinstance(row, Unread):
-        return Made(found.place, "", reason=row.reason)
+        return Made(found.place, row.instance, reason=row.reason)
+    if not isinstance(row, Mapping):
+        return Made(found.place, "", reason="it is no object")
     instance = _name_of(row)
     try:
         task = format_named(form).convert(row)

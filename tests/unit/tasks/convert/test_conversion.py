@@ -11,12 +11,14 @@ import sys
 import time
 from pathlib import Path
 
-from synthetic_rows import Row, classic, present
+import pytest
+from synthetic_rows import Row, classic, gym, present
 from typer.testing import CliRunner
 
 from lego_rl.cli import app
 from lego_rl.errors import TaskError
-from lego_rl.tasks.convert.run import SKIPPED, Summary, convert
+from lego_rl.tasks.convert.run import Summary, convert
+from lego_rl.tasks.convert.skipped import SKIPPED, Skipped
 from lego_rl.tasks.task import Task
 
 
@@ -137,6 +139,63 @@ def test_the_command_says_what_became_of_the_rows(tmp_path: Path) -> None:
     assert str(tmp_path / "out" / SKIPPED) in done.output
 
 
+def test_rows_before_damage_become_tasks(tmp_path: Path) -> None:
+    rows, out = some(40), tmp_path / "out"
+    (tmp_path / "rows.json").write_text(json.dumps([*rows[:38], classic(version="99")])[:-1] + ', {"instance_id": "x')
+    with pytest.raises(TaskError, match=r"rows\.json ends at byte"):
+        convert("swebench", [tmp_path / "rows.json"], out, workers=1)
+    assert len(_tasks(out)) == 38 + 1
+    assert [json.loads(line)["instance"] for line in (out / SKIPPED).read_text().splitlines()] == [
+        "pallets__flask-9999"
+    ]
+
+
+def test_a_row_that_cannot_be_handed_on_is_skipped_with_its_id(tmp_path: Path) -> None:
+    row = json.dumps(present(instance_id="pallets__flask-77"))
+    nested = row.replace('"hints_text": ', f'"more": {"[" * 900 + "]" * 900}, "hints_text": ', 1)
+    summary = convert("swebench", [rows_file(tmp_path, *some(2), nested)], tmp_path / "out", workers=1)
+    assert summary.written == 2
+    assert [(one.instance, one.reason) for one in summary.skipped] == [
+        ("pallets__flask-77", "it is nested more than 100 deep")
+    ]
+
+
+def test_what_one_conversion_skipped_is_listed_until_its_rows_are_read_again(tmp_path: Path) -> None:
+    out, bad = tmp_path / "out", classic(version="99")
+
+    def listed() -> list[tuple[str, str]]:
+        lines = [json.loads(line) for line in (out / SKIPPED).read_text().splitlines()]
+        return [(line["format"], line["place"]) for line in lines]
+
+    one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
+    one.write_text(f"{json.dumps(bad)}\n{json.dumps(present())}\n{json.dumps(bad)}\n")
+    other.write_text(f"{json.dumps(gym())}\n")
+    convert("swebench", [one], out, workers=1)
+    assert listed() == [("swebench", f"{one}:1"), ("swebench", f"{one}:3")]
+    convert("swe-gym", [other], out, workers=1)  # of another format
+    convert("swebench", [rows_file(tmp_path, *some(1))], out, workers=1)  # of another file
+    assert len(listed()) == 2
+    convert("swe-gym", [one], out, workers=1)  # the same file as another format
+    assert len(listed()) == 5
+
+    def stop(_: Skipped) -> None:
+        raise TaskError("stopped", "no")
+
+    with pytest.raises(TaskError, match="stopped"):
+        convert("swebench", [one], out, workers=1, on_skipped=stop)
+    assert len(listed()) == 5  # what was not looked at stays
+    one.write_text(f"{json.dumps(bad)}\n{json.dumps(present())}\n")
+    convert("swebench", [one], out, workers=1)
+    assert [place for form, place in listed() if form == "swebench"] == [f"{one}:1"]
+
+
+def test_a_folder_in_place_of_the_list_is_told_before_anything_is_done(tmp_path: Path) -> None:
+    (tmp_path / "out" / SKIPPED).mkdir(parents=True)
+    with pytest.raises(TaskError, match="is a folder, and the list of skipped rows goes there"):
+        convert("swebench", [rows_file(tmp_path, *some(1))], tmp_path / "out", workers=1)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [SKIPPED]
+
+
 def test_strict_stops_at_the_first_row_that_cannot_be_converted(tmp_path: Path) -> None:
     file = rows_file(tmp_path, present(), classic(version="99"))
     command = ["tasks", "convert", "swebench", str(file), "--out", str(tmp_path / "out")]
@@ -189,6 +248,35 @@ def test_a_killed_conversion_leaves_whole_tasks_and_is_finished_by_the_next(tmp_
     assert (summary.unchanged, summary.tasks) == (len(whole), count)
     assert {path: state(path) for path in whole} == before
     assert len(_tasks(out)) == count and not list(out.glob(".*"))
+
+
+def test_processes_end_with_a_conversion_that_is_killed(tmp_path: Path) -> None:
+    out, program = tmp_path / "out", tmp_path / "program.py"
+    file = rows_file(tmp_path, *some(400))
+    program.write_text(_PROGRAM)
+    run = subprocess.Popen([sys.executable, str(program), str(file), str(out)], start_new_session=True)
+    deadline = time.monotonic() + 120
+    while not _tasks(out) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(_session(run.pid)) > 2
+    run.kill()  # it alone
+    run.wait()
+    while _session(run.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _session(run.pid)
+
+
+def _session(leader: int) -> list[Path]:
+    """The processes of a session."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == leader and fields[0] != "Z":
+            found.append(process)
+    return found
 
 
 def _tasks(out: Path) -> list[Path]:
