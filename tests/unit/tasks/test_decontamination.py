@@ -210,7 +210,8 @@ def test_a_reference_is_read_from_any_of_its_forms(tmp_path: Path) -> None:
     (tmp_path / "rows.json").write_text(json.dumps(ROWS))
     (tmp_path / "wrapped.json").write_text(json.dumps({"source": "x", "rows": ROWS}))
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
-    for name in ("rows.parquet", "rows.json", "wrapped.json", "rows.jsonl"):
+    (tmp_path / "lines.JSON").write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8-sig")
+    for name in ("rows.parquet", "rows.json", "wrapped.json", "rows.jsonl", "lines.JSON"):
         assert read_reference(str(tmp_path / name)) == WANTED, name
     (tmp_path / "ids.txt").write_text("sympy__sympy-1\n\ndjango/django#12\n")
     assert read_reference(str(tmp_path / "ids.txt")) == [
@@ -249,12 +250,15 @@ def test_the_shipped_reference_finds_itself(place: Path) -> None:
     ("name", "content", "problem"),
     [
         ("no.parquet", None, "there is no reference"),
-        ("bad.parquet", "text", "is not a Parquet file"),
-        ("bad.json", "{", "is not JSON"),
-        ("bad.jsonl", '{"instance_id": "a"}\n{', "line 2 of .* is not JSON"),
-        ("wrapped.json", '{"data": []}', "holds no list of ids or rows"),
-        ("numbers.json", "[1, 2]", "row 0 of .* is neither an id nor an object"),
-        ("nothing.json", '[{"problem_statement": "a"}]', "row 0 of .* has no instance_id, no image and no repo"),
+        ("bad.parquet", "text", "is no Parquet file"),
+        ("bad.json", "{", "bad.json ends at byte 1"),
+        ("bad.jsonl", '{"instance_id": "a"}\n{', r"the row at .*bad.jsonl:2 cannot be read: it is no JSON"),
+        ("page.jsonl", "<html>\n</html>\n", r"the row at .*page.jsonl:1 cannot be read: it is no JSON"),
+        ("table.csv", "instance_id,repo\na__b-1,a/b\n", "is of no kind that is known"),
+        ("bare", "a__b-1\n", "is of no kind that is known"),
+        ("wrapped.json", '{"data": []}', r"the row at .*wrapped.json:1 has no instance_id, no image and no repo"),
+        ("numbers.json", "[1, 2]", r"the row at .*numbers.json:1 is neither an id nor an object"),
+        ("nothing.json", '[{"problem_statement": "a"}]', r"the row at .*:1 has no instance_id, no image and no repo"),
         ("empty.jsonl", "\n", "holds no row to compare with"),
     ],
 )

@@ -1,20 +1,23 @@
 """What a pool is compared with: the tasks of an evaluation set, from a file of ids or rows, or the one that is shipped.
 
-A file is Parquet, JSON or JSON lines. A row is an object with what its set calls ``instance_id``, ``repo``,
-``base_commit``, ``image``, ``problem_statement``, ``patch``; or an id, or a pair of an id and a commit. JSON may wrap
-the rows in an object, as ``rows`` or ``instances``. An index of tasks is a reference too.
+A file is read as rows are that are converted (`lego_rl.tasks.rows`), or is a ``.txt`` with an id a line; a row that
+cannot be read is a fault, for nothing of a reference may be left out. A row is an object with what its set calls
+``instance_id``, ``repo``, ``base_commit``, ``image``, ``problem_statement``, ``patch``; or an id, or a pair of an id
+and a commit. An index of tasks is a reference too.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
 from lego_rl.errors import TaskError
-from lego_rl.tasks.index.file import Index, read_parquet
+from lego_rl.tasks.index.file import Index
 from lego_rl.tasks.index.schema import VERSION_KEY
+from lego_rl.tasks.rows.read import read_rows
+from lego_rl.tasks.rows.row import Found, Unread
+from lego_rl.tasks.rows.tables import parquet_file
 
 SHIPPED = {"swe-bench-verified": "swe-bench-verified.json"}
 """References that come with Lego-RL, by name. They hold ids, repositories and base commits, and no texts."""
@@ -25,8 +28,10 @@ _IMAGE = ("image", "image_name", "docker_image")
 _ISSUE = ("problem_statement",)
 _PATCH = ("patch", "golden_patch")
 _PULL = ("pull_request", "pull_number")
-_ROWS = ("rows", "instances")
-_FIX = "name a Parquet, JSON or JSON lines file of ids or rows, an index of tasks, or " + " or ".join(SHIPPED)
+_FIX = (
+    "name a Parquet, JSON or JSON lines file of rows, a .txt with an id a line, an index of tasks, or "
+    + " or ".join(SHIPPED)
+)
 
 
 @dataclass(frozen=True)
@@ -62,70 +67,57 @@ def read_reference(name: str) -> list[ReferenceTask]:
         TaskError: There is no such file, it cannot be read, or a row says nothing that can be compared.
     """
     if name in SHIPPED:
-        text = (files(__package__) / SHIPPED[name]).read_text(encoding="utf-8")
-        return _tasks(_unwrapped(json.loads(text), name), name)
+        with as_file(files(__package__) / SHIPPED[name]) as shipped:
+            return _tasks(_rows(shipped))
     path = Path(name)
     if not path.is_file():
         raise TaskError(f"there is no reference {name}", _FIX)
-    tasks = _tasks(_rows(path), name)
+    try:
+        tasks = _tasks(_rows(path))
+    except TaskError as error:
+        raise TaskError(error.problem, _FIX) from error
     if not tasks:
         raise TaskError(f"{name} holds no row to compare with", _FIX)
     return tasks
 
 
-def _rows(path: Path) -> Iterable[object]:
-    if path.suffix == ".parquet":
-        table = read_parquet(path, _FIX)
-        if (table.schema.metadata or {}).get(VERSION_KEY) is not None:
-            return _index_rows(Index.read(path))
-        found: list[object] = table.to_pylist()
-        return found
+def _rows(path: Path) -> Iterator[Found]:
+    """The rows of a file, read as those that are converted."""
+    match path.suffix.lower():
+        case ".txt":
+            return _ids(path)
+        case ".parquet" if VERSION_KEY in (parquet_file(path).schema_arrow.metadata or {}):
+            return _index_rows(path)
+        case _:
+            return read_rows([path])
+
+
+def _ids(path: Path) -> Iterator[Found]:
+    """One a line."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise TaskError(f"cannot read {path}: {error}", _FIX) from error
-    if path.suffix == ".json":
-        try:
-            return _unwrapped(json.loads(text), str(path))
-        except (ValueError, RecursionError) as error:
-            raise TaskError(f"{path} is not JSON: {error}", _FIX) from error
-    return _lines(text, path)
+        raise TaskError(f"{path} cannot be read: {error}", _FIX) from error
+    return (Found(f"{path}:{number}", line) for number, line in enumerate(map(str.strip, lines), start=1) if line)
 
 
-def _lines(text: str, path: Path) -> Iterator[object]:
-    """JSON lines, or bare ids."""
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            yield json.loads(line) if line.lstrip()[0] in '{["' else line.strip()
-        except (ValueError, RecursionError) as error:
-            raise TaskError(f"line {number} of {path} is not JSON: {error}", _FIX) from error
-
-
-def _unwrapped(found: object, name: str) -> list[object]:
-    if isinstance(found, dict):
-        found = next((found[key] for key in _ROWS if key in found), None)
-    if not isinstance(found, list):
-        raise TaskError(f"{name} holds no list of ids or rows", _FIX)
-    return found
-
-
-def _index_rows(index: Index) -> Iterator[object]:
+def _index_rows(path: Path) -> Iterator[Found]:
     from lego_rl.tasks.decontaminate.texts import read_texts
 
+    index = Index.read(path)
     texts = read_texts(index.paths)
-    for row, issue, patch in zip(
-        index.table.to_pylist(), texts.issues.to_pylist(), texts.patches.to_pylist(), strict=True
-    ):
-        yield {**row, **row["extra_info"], "problem_statement": issue, "patch": patch}
+    rows = zip(index.table.to_pylist(), texts.issues.to_pylist(), texts.patches.to_pylist(), strict=True)
+    for number, (row, issue, patch) in enumerate(rows, start=1):
+        yield Found(f"{path}:{number}", {**row, **row["extra_info"], "problem_statement": issue, "patch": patch})
 
 
-def _tasks(rows: Iterable[object], name: str) -> list[ReferenceTask]:
-    return [_task(row, f"row {number} of {name}") for number, row in enumerate(rows)]
+def _tasks(rows: Iterable[Found]) -> list[ReferenceTask]:
+    return [_task(found.row, f"the row at {found.place}") for found in rows]
 
 
 def _task(row: object, where: str) -> ReferenceTask:
+    if isinstance(row, Unread):
+        raise TaskError(f"{where} cannot be read: {row.reason}", _FIX)
     if isinstance(row, str) and row.strip():
         return ReferenceTask(row)
     if isinstance(row, list) and len(row) == 2 and all(isinstance(each, str) for each in row):
