@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -24,6 +24,8 @@ type RawRow = Mapping[str, object]
 
 MAX_INSTRUCTION = 1 << 20
 """Characters of an issue."""
+_MILLISECONDS = 100_000_000_000
+"""From here on a number is of milliseconds: as seconds it would be of the year 5138, as milliseconds it is of 1973."""
 
 
 class RowError(ValueError):
@@ -41,12 +43,13 @@ def _names(value: object) -> object:
 
 
 def _time(value: object) -> object:
-    """A time in ISO 8601: as text, or as the milliseconds since 1970 that SWE-rebench V2 has."""
-    if isinstance(value, datetime):
+    """A time in ISO 8601: as text or as tables have it, or as a number since 1970: the milliseconds
+    that SWE-rebench V2 has, or seconds."""
+    if isinstance(value, date):  # or a time of one
         return value.isoformat()
     if isinstance(value, int) and not isinstance(value, bool):
         try:
-            return datetime.fromtimestamp(value / 1000, UTC).isoformat()
+            return datetime.fromtimestamp(value if abs(value) < _MILLISECONDS else value / 1000, UTC).isoformat()
         except (OverflowError, ValueError, OSError) as error:
             raise ValueError(f"it is no time: {error}") from error
     return "" if value is None else value

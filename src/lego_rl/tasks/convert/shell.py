@@ -45,11 +45,13 @@ def command_of(script: str, exit_status: str = "") -> str:
         exit_status: Shell words that end the command with another exit status, which only the output tells.
 
     Raises:
-        RowError: The script is longer than a command can be.
+        RowError: The script is longer than a command can be, or no text.
     """
     after = f"; {exit_status}" if exit_status else ""
     command = f'{_UNSET}; bash -c {shlex.quote(script)} > "$LEGO_REPORT" 2>&1{after}'
-    if len(command.encode(errors="replace")) > MAX_COMMAND_BYTES or "\0" in command:
+    if "\0" in command:
+        raise RowError("its test script holds a null character, which no command can")
+    if len(command.encode(errors="replace")) > MAX_COMMAND_BYTES:
         raise RowError(f"its test script has more than {MAX_COMMAND_BYTES} bytes, which no command can")
     return command
 
@@ -68,6 +70,17 @@ def script_of(*, before: Iterable[str] = (), tests: Sequence[str], workdir: str)
         ]
     )
 
+
+def one_after_the_other(commands: Iterable[str]) -> str:
+    """A command that runs some in one shell, all of them, and ends with the highest of their exit statuses.
+
+    The highest, for what only fails in one of them must not hide that another did not run its tests.
+    """
+    lines = [line for command in commands for line in (command, _NOTE_STATUS)]
+    return "\n".join(["(", "LEGO_WORST=0", *lines, 'exit "$LEGO_WORST"', ")"])
+
+
+_NOTE_STATUS = 'LEGO_LAST=$?; [ "$LEGO_LAST" -le "$LEGO_WORST" ] || LEGO_WORST=$LEGO_LAST'
 
 CONDA = ("source /opt/miniconda3/bin/activate", "conda activate testbed")
 """How SWE-bench's images make their environment the current one."""

@@ -1,9 +1,10 @@
 """``swe-rebench-v2``: rows of nebius/SWE-rebench-V2, of twenty languages.
 
-Its repositories lie in a folder of their own name below ``/``, all of its commands run one after the other, and times
-are taken out of the names of tests. Its own evaluation asks for the *set* of passed tests to be equal; here every test
-of both lists has to pass, and what passes beside them is no fault. Its parsers are in its repository and on no package
-index: rows whose parser swebench has by the same name are converted, the others refused by the parser's name.
+Its repositories lie in a folder of their own name below ``/``, all of its commands run one after the other, whatever
+those before ended with, and times are taken out of the names of tests. Its own evaluation asks for the *set* of passed
+tests to be equal; here every test of both lists has to pass, and what passes beside them is no fault. Its parsers are in
+its repository and on no package index: rows whose parser swebench has by the same name are converted, the others refused
+by the parser's name.
 
 What an agent is told is the issue, and the ``interface`` that tests call where the row has one; ``pr_description`` and
 the models' judgements in ``meta`` say how it was solved.
@@ -26,7 +27,7 @@ from lego_rl.tasks.convert.row import (
     instruction,
     listed,
 )
-from lego_rl.tasks.convert.shell import command_of, script_of, without_patches
+from lego_rl.tasks.convert.shell import command_of, one_after_the_other, script_of, without_patches
 from lego_rl.tasks.directory import TaskDirectory
 from lego_rl.tasks.reports.lines import untimed
 from lego_rl.tasks.reports.swebench import NAMES, UNTIMED
@@ -66,8 +67,8 @@ def convert(row: RawRow) -> TaskDirectory:
     workdir = f"/{fields.repo.partition('/')[2]}"
     if workdir in ("/.", "/.."):
         raise RowError(f"its repository is called {fields.repo!r}")
-    tests = without_patches("\n".join(fields.install_config.test_cmd))
-    command = command_of(script_of(tests=(f"(set -e\n{tests}\n)",), workdir=workdir))
+    tests = one_after_the_other(map(without_patches, fields.install_config.test_cmd))
+    command = command_of(script_of(tests=(tests,), workdir=workdir))
     return swe_task(
         FORMAT,
         row,
