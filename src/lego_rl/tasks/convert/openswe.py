@@ -13,7 +13,6 @@ import re
 import shlex
 
 from lego_rl.tasks.convert.assemble import TESTBED, Tested, environment, swe_task
-from lego_rl.tasks.convert.diff_tests import touched
 from lego_rl.tasks.convert.row import OptionalText, RawRow, RowError, SweRow, Word, diff_of
 from lego_rl.tasks.convert.shell import command_of, without_patches
 from lego_rl.tasks.directory import TaskDirectory
@@ -47,7 +46,7 @@ def convert(row: RawRow) -> TaskDirectory:
     fields = _Row.read(row)
     files = (*diff_of(fields.patch, "patch"), *diff_of(fields.test_patch, "test_patch"))
     recipe = recipe_of(fields, files)
-    script = f"{_LINES}\n{without_patches(fields.eval_script, touched(files))}"
+    script = f"{_LINES}\n{without_patches(fields.eval_script, fields.own_paths())}"
     before = tuple(dict.fromkeys(fields.fail_to_pass))
     after = tuple(test for test in dict.fromkeys(fields.pass_to_pass) if before and test not in before)
     return swe_task(

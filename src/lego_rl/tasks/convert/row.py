@@ -15,6 +15,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from lego_rl.errors import TaskError
+from lego_rl.tasks.convert.diff_tests import touched
 from lego_rl.tasks.decontaminate.names import read_id
 from lego_rl.tasks.provenance import Provenance, Unmeasured, pull_request_at
 from lego_rl.tasks.unified_diff import DiffError, FileDiff, read_diff
@@ -109,6 +110,14 @@ class SweRow(Fields):
     version: OptionalText = ""
     fail_to_pass: Names = Field(default=(), alias="FAIL_TO_PASS")
     pass_to_pass: Names = Field(default=(), alias="PASS_TO_PASS")
+
+    def own_paths(self) -> tuple[str, ...]:
+        """What both of its patches make, change or delete.
+
+        Raises:
+            RowError: One of them cannot be used.
+        """
+        return (*touched(diff_of(self.patch, "patch")), *touched(diff_of(self.test_patch, "test_patch")))
 
 
 def listed(fail_to_pass: tuple[str, ...], pass_to_pass: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

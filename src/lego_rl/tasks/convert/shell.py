@@ -3,14 +3,19 @@
 Invariant: the only code that a command gets from its row is what the row's own tests need. Hidden tests come from
 ``tests/``, the agent's change from the grader, so whatever a script does to the work tree with git or patch is taken
 out: it would undo the former, or, in OpenSWE's scripts, apply the fix itself. What cannot be told is refused, and what
-is left is measured by ``lego-rl tasks validate``: the empty patch has to fail.
+is left is measured by ``lego-rl tasks validate``: the empty patch has to fail. `shell_scanner` reads scripts, and
+`shell_rules` says what can be told.
 """
 
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from lego_rl.tasks.convert.row import RowError
+from lego_rl.tasks.convert.shell_rules import Forbidden, check_line
+from lego_rl.tasks.convert.shell_scanner import read_line, read_script
+from lego_rl.tasks.convert.shell_words import Line
 from lego_rl.tasks.reports.lines import END, START
 
 MAX_COMMAND_BYTES = 100_000
@@ -23,15 +28,12 @@ _CHANGES_TREE = re.compile(
     + r"(?:(?:timeout[ \t]+\S+|env|command)[ \t]+)*"
     + r"(?:(?:[\w./~-]*/)?git(?:[ \t]+-(?:[cC][ \t]+\S+|-?[\w=.-]+))*[ \t]+"
     + r"(?:apply|am|checkout|reset|restore|clean|stash|cherry-pick|revert|merge|pull|fetch|switch|status|show|diff|log)"
-    + r"|(?:[\w./~-]*/)?patch(?=[ \t]+(?:-|<|\S+\.(?:diff|patch))))"
+    + r"|(?:[\w./~-]*/)?patch(?=[ \t]+(?:-|<|\S+\.(?:diff|patch))|[ \t]*(?:[;&|)\n]|$)))"
     + r"(?:(?!<<)(?:[^;&|\n()'\"]|'[^'\n]*'|\"(?:[^\"\\\n]|\\.)*\"|\d?>&\d|&>))*",
     re.MULTILINE,
 )
 """A command that changes the work tree by git or patch, or shows its history, which may be long, with its arguments."""
-_HEREDOC = re.compile(r"<<(?P<dash>-?)[ \t]*(?P<quote>['\"]?)(?P<word>[\w.-]+)(?P=quote)")
-_WRITES_TO = re.compile(r"(?:>{1,2}|\btee(?:[ \t]+-a)?)[ \t]*['\"]?(?P<path>[^\s'\"<>;&|]+)")
 _DIFF = re.compile(r"^(?:diff --git |--- \S+\n\+\+\+ \S+\n@@ )", re.MULTILINE)
-_GIT, _APPLIES, _PATCH = re.compile(r"\bgit\b"), re.compile(r"\b(?:apply|am)\b"), re.compile(r"(?<![\w.-])patch[ \t]+-")
 _INSTALL = re.compile(r"\bpip3?[ \t]+install\b(?P<arguments>(?:[ \t]+(?!-r\b)[^\s;&|<>]+)+)")
 _UNSET = "unset PYTEST_DISABLE_PLUGIN_AUTOLOAD PYTEST_ADDOPTS CI"
 """What a row's own tests were never run with; plugins are part of its environment."""
@@ -109,38 +111,12 @@ def without_patches(script: str, forbidden: Iterable[str] = ()) -> str:
     """
     if len(script) > MAX_SCRIPT_BYTES:
         raise RowError(f"its script has more than {MAX_SCRIPT_BYTES >> 20} MiB")
-    never = tuple(path for path in forbidden if path)
-    kept: list[str] = []
-    lines = script.replace("\r\n", "\n").split("\n")
-    place = 1 if lines and lines[0].startswith("#!") else 0
-    while place < len(lines):
-        line, place = lines[place], place + 1
-        while line.endswith("\\") and place < len(lines):
-            line, place = f"{line[:-1]} {lines[place]}", place + 1
-            if len(line) > MAX_LINE:
-                break
-        if len(line) > MAX_LINE:
-            raise RowError(f"its script has a line of more than {MAX_LINE} characters")
-        documents = list(_HEREDOC.finditer(line)) if not line.lstrip().startswith("#") else []
-        bodies: list[str] = []
-        for document in documents:
-            body, place = _document(lines, place, document)
-            bodies.append(body)
-        kept += _kept(line, documents, bodies, never)
-    text = "\n".join(kept)
-    for line in text.split("\n"):
-        if _may_apply(line):
-            raise RowError(
-                f"its script may apply a patch, and not in a way that can be taken out: {line.strip()[:120]!r}"
-            )
-    return text
-
-
-def _may_apply(line: str) -> bool:
-    if line.lstrip().startswith(("#", "echo", "printf")):
-        return False
-    git = _GIT.search(line)
-    return _PATCH.search(line) is not None or (git is not None and _APPLIES.search(line, git.end()) is not None)
+    text = script.replace("\r\n", "\n")
+    if text.startswith("#!"):
+        text = text.partition("\n")[2]
+    never = Forbidden(forbidden)
+    kept = (_kept(line, never) for line in read_script(text) if not line.text.lstrip().startswith("#"))
+    return "".join(f"{line}\n" for line in kept)
 
 
 def without_isolation(script: str) -> str:
@@ -156,30 +132,20 @@ def without_isolation(script: str) -> str:
     return _INSTALL.sub(offline, script)
 
 
-def _document(lines: list[str], place: int, start: re.Match[str]) -> tuple[str, int]:
-    """The body of a here-document that begins at a line, and the line after it."""
-    for end in range(place, len(lines)):
-        line = lines[end].lstrip("\t") if start["dash"] else lines[end]
-        if line == start["word"]:
-            return "\n".join([*lines[place:end], ""]), end + 1
-    raise RowError(f"its script has a here-document without its end, {start['word']!r}")
-
-
-def _kept(line: str, documents: list[re.Match[str]], bodies: list[str], never: tuple[str, ...]) -> list[str]:
+def _kept(line: Line, never: Forbidden) -> str:
     """What stays of one line and of the here-documents that begin in it."""
-    comment = line.lstrip().startswith("#")
-    plain = "" if comment else _CHANGES_TREE.sub(lambda found: f"{found['before']}true ", line).rstrip()
-    changed = not comment and plain != line.rstrip()
-    if not documents:
-        return [plain] if plain or not line else []
-    if changed or any(_DIFF.search(body) for body in bodies):
-        # It applied a patch, or made the file of one.
-        return [_HEREDOC.sub("< /dev/null", plain) if changed else "true"]
-    for written in _WRITES_TO.finditer(line):
-        path = written["path"].removeprefix("/testbed/").removeprefix("./")
-        if path in never:
-            raise RowError(f"its script writes {path}, which its patches change, by itself")
-    parts = [line]
-    for document, body in zip(documents, bodies, strict=True):
-        parts += [*body.removesuffix("\n").split("\n"), document["word"]] if body else [document["word"]]
-    return parts
+    if max(map(len, line.text.split("\n"))) > MAX_LINE:
+        raise RowError(f"its script has a line of more than {MAX_LINE} characters")
+    plain = _CHANGES_TREE.sub(lambda found: f"{found['before']}true ", line.text).rstrip()
+    changed = plain != line.text.rstrip()
+    if line.documents and any(_DIFF.search(body) for body in line.bodies) and not changed:
+        return "true"  # it made the file of a patch
+    bare = read_line(plain)
+    if not changed:
+        check_line(replace(bare, bodies=line.bodies), never)
+        ends = (f"{body}{document.word}" for document, body in zip(line.documents, line.bodies, strict=True))
+        return "\n".join([line.text, *ends])
+    for document in reversed(bare.documents):  # it applied a patch, and its input was one
+        plain = f"{plain[: document.start]}< /dev/null{plain[document.end :]}"
+    check_line(read_line(plain), never)
+    return plain

@@ -22,7 +22,7 @@ from lego_rl.tasks.convert.row import (
     as_object,
     listed,
 )
-from lego_rl.tasks.convert.shell import command_of, without_isolation
+from lego_rl.tasks.convert.shell import command_of, without_isolation, without_patches
 from lego_rl.tasks.convert.swebench import classic_script, image_of
 from lego_rl.tasks.directory import TaskDirectory
 from lego_rl.tasks.reports.swebench import PREFIX
@@ -56,7 +56,8 @@ def convert(row: RawRow) -> TaskDirectory:
     config = fields.install_config
     before, after = listed(fields.fail_to_pass, fields.pass_to_pass)
     image = fields.docker_image or fields.image_name or image_of(fields.instance_id, "swerebench", "_1776_")
-    script = classic_script(fields, without_isolation(config.test_cmd), tuple(_exports(config.env_vars or {})))
+    command = without_isolation(without_patches(config.test_cmd, fields.own_paths()).rstrip("\n"))
+    script = classic_script(fields, command, tuple(_exports(config.env_vars or {})))
     tested = Tested(before, after, command_of(script), f"{PREFIX}{config.log_parser}")
     return swe_task(
         FORMAT,

@@ -1,10 +1,10 @@
 """``swe-rebench-v2``: rows of nebius/SWE-rebench-V2, of twenty languages.
 
 Its repositories lie in a folder of their own name below ``/``, all of its commands run one after the other, whatever
-those before ended with, and times are taken out of the names of tests. Its own evaluation asks for the *set* of passed
-tests to be equal; here every test of both lists has to pass, and what passes beside them is no fault. Its parsers are in
-its repository and on no package index: rows whose parser swebench has by the same name are converted, the others refused
-by the parser's name.
+those before ended with, and times are taken out of the names of tests. Its own evaluation asks for the *set* of
+passed tests to be equal; here every test of both lists has to pass, and what passes beside them is no fault. Its
+parsers are in its repository and on no package index: rows whose parser swebench has by the same name are converted,
+the others refused by the parser's name.
 
 What an agent is told is the issue, and the ``interface`` that tests call where the row has one; ``pr_description`` and
 the models' judgements in ``meta`` say how it was solved.
@@ -67,7 +67,8 @@ def convert(row: RawRow) -> TaskDirectory:
     workdir = f"/{fields.repo.partition('/')[2]}"
     if workdir in ("/.", "/.."):
         raise RowError(f"its repository is called {fields.repo!r}")
-    tests = one_after_the_other(map(without_patches, fields.install_config.test_cmd))
+    own = fields.own_paths()
+    tests = one_after_the_other(without_patches(command, own) for command in fields.install_config.test_cmd)
     command = command_of(script_of(tests=(tests,), workdir=workdir))
     return swe_task(
         FORMAT,

@@ -10,7 +10,7 @@ import shlex
 from pydantic import Field
 
 from lego_rl.tasks.convert.assemble import TESTBED, Tested, environment, swe_task
-from lego_rl.tasks.convert.diff_tests import django_modules, test_files, touched
+from lego_rl.tasks.convert.diff_tests import django_modules, test_files
 from lego_rl.tasks.convert.row import OptionalText, RawRow, RowError, SweRow, diff_of, image_named, listed
 from lego_rl.tasks.convert.shell import (
     CONDA,
@@ -69,8 +69,8 @@ def _of_present(fields: _Row) -> tuple[str, str]:
     """Script and parser of a row that brings them."""
     if not fields.log_parser:
         raise RowError("it has an eval_script and no log_parser")
-    own = (*touched(diff_of(fields.patch, "patch")), *touched(diff_of(fields.test_patch, "test_patch")))
-    return with_status(without_isolation(without_patches(fields.eval_script, own))), fields.log_parser
+    script = without_patches(fields.eval_script, fields.own_paths())
+    return with_status(without_isolation(script)), fields.log_parser
 
 
 def _of_classic(fields: _Row) -> tuple[str, str]:

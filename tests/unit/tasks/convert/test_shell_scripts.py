@@ -1,5 +1,6 @@
 """Scripts of rows: what applies patches is taken out in every form, the rest is what it was, and bash reads it."""
 
+import contextlib
 import shlex
 import subprocess
 import time
@@ -93,7 +94,8 @@ def test_a_script_that_writes_a_file_of_the_patches_by_itself_is_refused(target:
 def test_a_hostile_script_takes_no_square_of_its_length() -> None:
     started = time.monotonic()
     for line in ("git " + "-a " * 6_000, "git status " + "'" * 19_001, "a/" * 9_000, ";" * 19_000, 'git "' * 3_000):
-        without_patches(f"{line}\n" * 20)
+        with contextlib.suppress(RowError):
+            without_patches(f"{line}\n" * 20)
     assert time.monotonic() - started < 20
     with pytest.raises(RowError, match="a line of more than"):
         without_patches("x\\\n" * 30_000)
