@@ -5,6 +5,7 @@ does not fit is an error of the task, never tests that are half there.
 """
 
 import os
+import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +15,10 @@ from lego_rl.tasks.unified_diff import BaseFile, DiffError, FileDiff, PatchedFil
 
 TEST_PATCH = "test.patch"
 """Its name in ``tests/``."""
+_DATA = (".json", ".csv", ".txt", ".md", ".rst", ".yml", ".yaml", ".toml", ".xml", ".png", ".jpg", ".jpeg", ".pkl")
+_OF_TESTS = frozenset({"test", "tests", "testing", "spec", "specs", "e2e"})
+"""Words in the paths where RSpec, Jest, Cargo, Maven, PHPUnit and their like look for tests."""
+_NO_WORD = re.compile(r"[^a-z0-9]+")
 
 
 def patch_of(task: Path) -> Path | None:
@@ -59,11 +64,20 @@ def made_files(patch: Path) -> dict[str, bytes]:
 def deciding_files(test_files: Iterable[str], fail_to_pass: Iterable[str]) -> frozenset[str]:
     """The test files that hold a FAIL_TO_PASS test.
 
-    Those that the ids name, or, where ids are no paths, as Django's and Go's are not, those that are called like tests.
+    Those that the ids name; or, where ids are no paths, as Django's, Go's and most others' are not, those that are
+    called like tests or lie where tests do, and are no data; or all of them, where nothing tells.
     """
     files = frozenset(test_files)
     named = files & {test.partition("::")[0] for test in fail_to_pass}
-    return named or frozenset(path for path in files if "test" in path.rpartition("/")[2].lower())
+    return named or frozenset(filter(_is_like_test, files)) or files
+
+
+def _is_like_test(path: str) -> bool:
+    *folders, name = path.lower().split("/")
+    if name.endswith(_DATA):
+        return False
+    words = {word for folder in folders for word in _NO_WORD.split(folder)} | set(_NO_WORD.split(name))
+    return "test" in name or not _OF_TESTS.isdisjoint(words)
 
 
 def base_reader(pristine: Path) -> ReadBase:

@@ -125,3 +125,26 @@ def test_which_files_decide() -> None:
     files = ("tests/test_a.py", "tests/data.json", "app/tests.py")
     assert deciding_files(files, ["tests/test_a.py::t"]) == {"tests/test_a.py"}
     assert deciding_files(files, ["test_a (app.tests.T)"]) == {"tests/test_a.py", "app/tests.py"}
+
+
+@pytest.mark.parametrize(
+    ("path", "test"),
+    [
+        ("spec/fpm/package_spec.rb", "FPM::Package is nice"),
+        ("spec/support/shared.rb", "FPM::Package is nice"),
+        ("src/Button.spec.ts", "Button > renders"),
+        ("src/__tests__/button.js", "renders"),
+        ("tests/ui.rs", "ui::renders"),
+        ("src/test/java/org/me/Button.java", "org.me.Button#renders"),
+        ("button_test.go", "TestRenders"),
+        ("tests/Unit/Button.php", "Button::renders"),
+        ("nc_test/tst_small.c", "tst_small"),
+        ("src/lib.rs", "tests::renders"),
+        ("cases/renders.json", "renders"),
+    ],
+)
+def test_a_deciding_file_is_found_in_every_language(path: str, test: str) -> None:
+    assert path in deciding_files([path], [test])
+    beside = deciding_files([path, "tests/a_test.py", "tests/fixtures/data.json"], [test])
+    assert "tests/a_test.py" in beside and "tests/fixtures/data.json" not in beside
+    assert path in beside or path in ("src/lib.rs", "cases/renders.json")

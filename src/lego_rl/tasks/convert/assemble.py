@@ -92,7 +92,7 @@ def swe_task(
         tested.pass_to_pass,
         tested.command,
         tested.parser,
-        harbor.test_script(tested.command, place.workdir),
+        harbor.test_script(tested.command, place.workdir, bring=harbor.by_patch(fields.base_commit, hidden)),
         patch=with_end(fields.test_patch),
         patched=touched(hidden),
         support=harbor.judge_files(),
