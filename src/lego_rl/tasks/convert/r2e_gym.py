@@ -147,15 +147,30 @@ def lists(expected: dict[str, str], before: str) -> tuple[tuple[str, ...], tuple
 
 
 def gold_of(commit: str) -> bytes | None:
-    """The fix as one patch, of the files of a commit that are no tests; ``None`` where the row does not hold it."""
+    """The fix as one patch, of the files of a commit that are no tests; ``None`` where the row has no commit.
+
+    Raises:
+        RowError: The row has one that cannot be read, holds no fix, or leaves out how a file was changed.
+    """
     if not commit.strip():
         return None
     try:
-        diffs = _Commit.model_validate_json(commit).file_diffs
-        text = with_end("\n".join(diff.text() for diff in diffs if not diff.is_test))
+        diffs = [diff for diff in _Commit.model_validate_json(commit).file_diffs if not diff.is_test]
+    except ValidationError as error:
+        raise RowError(f"parsed_commit_content: {error.errors()[0]['msg']}") from error
+    if not diffs:
+        raise RowError("its commit changes tests alone")
+    for diff in diffs:
+        path = diff.header.file.path
+        if {f"a/{path}", f"b/{path}"}.isdisjoint({diff.before, diff.after}):
+            raise RowError(f"its commit calls the file {path[:200]!r} otherwise, too")
+        if not diff.hunks and "/dev/null" not in (diff.before, diff.after):  # made or deleted while it is empty
+            raise RowError(f"its commit changes {path[:200]!r} in a way that is not in the row")
+    text = with_end("\n".join(diff.text() for diff in diffs))
+    try:
         read_diff(text)
-    except (ValidationError, DiffError):
-        return None
+    except DiffError as error:
+        raise RowError(f"its commit as a patch {error}") from error
     return text
 
 
@@ -212,10 +227,18 @@ class _FileDiff(Fields):
         parts = self.header.file.path.lower().split("/")
         return parts[-1].startswith("test_") or parts[-1].endswith("_test.py") or "tests" in parts or "test" in parts
 
+    @property
+    def before(self) -> str:
+        """As the line of the old file has it."""
+        return self.minus_file.path if self.minus_file else f"a/{self.header.file.path}"
+
+    @property
+    def after(self) -> str:
+        """As the line of the new file has it."""
+        return self.plus_file.path if self.plus_file else f"b/{self.header.file.path}"
+
     def text(self) -> str:
-        path = self.header.file.path
-        before = self.minus_file.path if self.minus_file else f"a/{path}"
-        after = self.plus_file.path if self.plus_file else f"b/{path}"
+        path, before, after = self.header.file.path, self.before, self.after
         kind = "new file mode 100644\n" if before == "/dev/null" else ""
         kind = "deleted file mode 100644\n" if after == "/dev/null" else kind
         head = f"diff --git a/{path} b/{path}\n{kind}--- {before}\n+++ {after}"

@@ -240,7 +240,7 @@ def test_openswe_says_that_which_tests_decide_is_unknown(tmp_path: Path) -> None
 def test_the_recipe_of_openswe_starts_from_what_can_be_had() -> None:
     recipe = convert("openswe", openswe()).environment.files["Dockerfile"].decode()
     assert recipe.startswith("FROM continuumio/miniconda3:25.3.1-1\nRUN conda create -n testbed python=3.11 -y ")
-    assert f"git clone https://github.com/me/calc.git /testbed && cd /testbed && git checkout -q {COMMIT}" in recipe
+    assert f"git clone https://github.com/me/calc.git /testbed && cd /testbed && git checkout -q {COMMIT} " in recipe
     assert "COPY" not in recipe and recipe.endswith("pip install -e .\n")
 
 
@@ -352,9 +352,38 @@ def test_a_row_of_r2e_gym_that_cannot_become_a_task(changes: Row, said: str) -> 
         convert("r2e-gym", r2e(**changes))
 
 
-@pytest.mark.parametrize("commit", ["", "{", json.dumps({"file_diffs": [{"header": {"file": {"path": "../x"}}}]})])
-def test_r2e_gym_without_a_fix_that_can_be_read_has_no_solution(commit: str) -> None:
-    assert convert("r2e-gym", r2e(parsed_commit_content=commit)).solution is None
+def commit_of(**changes: object) -> str:
+    commit = json.loads(r2e()["parsed_commit_content"])
+    commit["file_diffs"][0] |= changes
+    return json.dumps(commit)
+
+
+def test_r2e_gym_without_a_commit_has_no_solution() -> None:
+    assert convert("r2e-gym", r2e(parsed_commit_content="")).solution is None
+
+
+@pytest.mark.parametrize(
+    ("commit", "said"),
+    [
+        ("{", "parsed_commit_content"),
+        (commit_of(header={"file": {"path": "../x"}}), "calls the file '../x' otherwise"),
+        (commit_of(header={"file": {"path": "../x"}}, minus_file=None, plus_file=None), "leads out of the tree"),
+        (commit_of(header={"file": {"path": "tests/test_calc.py"}}), "changes tests alone"),
+        (commit_of(hunks=[]), "changes 'src/calc.py' in a way that is not in the row"),
+        (json.dumps({"file_diffs": []}), "changes tests alone"),
+    ],
+)
+def test_a_fix_of_r2e_gym_that_cannot_be_read_is_named(commit: str, said: str) -> None:
+    with pytest.raises(RowError, match=said):
+        convert("r2e-gym", r2e(parsed_commit_content=commit))
+
+
+def test_a_fix_of_r2e_gym_may_make_an_empty_file() -> None:
+    file = {"header": {"file": {"path": "src/__init__.py"}}, "minus_file": {"path": "/dev/null"}, "hunks": []}
+    commit = json.loads(r2e()["parsed_commit_content"])
+    commit["file_diffs"].append(file)
+    solution = convert("r2e-gym", r2e(parsed_commit_content=json.dumps(commit))).solution
+    assert solution is not None and b"new file mode 100644\n--- /dev/null\n+++ b/src/__init__.py\n" in solution.patch
 
 
 def test_swe_smith_is_turned_round_and_shows_no_commit_without_the_bug() -> None:
