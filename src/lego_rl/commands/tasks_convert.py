@@ -25,20 +25,24 @@ def convert(form: str, inputs: Sequence[Path], out: Path, workers: int | None, *
 
     Raises:
         TaskError: A file cannot be read, the folder cannot be written, no row could be converted, or, where `strict`,
-            one could not.
+            one could not. What became of the rows before is printed first.
     """
-    screen = Screen()
-    with _Bar(screen, count_rows(inputs)) as bar:
-        summary = convert_rows(
-            form, inputs, out, workers=workers, on_row=bar.show, on_skipped=_stop if strict else lambda _: None
-        )
-    screen.print(
-        f"{summary.tasks} tasks in {out}: {summary.written} written, {summary.unchanged} there already, "
-        f"{summary.replaced} replaced; {len(summary.skipped)} rows skipped"
-    )
-    _print_reasons(screen, summary)
-    if summary.skipped:
-        screen.print(f"every skipped row, with its reason: {out / SKIPPED}")
+    screen, summary = Screen(), Summary()
+    try:
+        with _Bar(screen, count_rows(inputs)) as bar:
+            convert_rows(
+                form,
+                inputs,
+                out,
+                summary=summary,
+                workers=workers,
+                on_row=bar.show,
+                on_skipped=_stop if strict else lambda _: None,
+            )
+    finally:
+        _print_counts(screen, summary, out)
+    if not summary.rows:
+        raise TaskError("there is no row in any of the files", "name files that hold rows")
     if not summary.tasks:
         raise TaskError(
             f"none of {summary.rows} rows could be converted", f"read the reasons, or name another format than {form}"
@@ -51,6 +55,18 @@ def _stop(skipped: Skipped) -> None:
         f"{skipped.place} ({plain_line(skipped.instance) or 'no id'}): {plain_line(skipped.reason)}",
         "mend the row, or skip such rows by leaving out --strict",
     )
+
+
+def _print_counts(screen: Screen, summary: Summary, out: Path) -> None:
+    if not summary.rows:
+        return
+    screen.print(
+        f"{summary.tasks} tasks in {out}: {summary.written} written, {summary.unchanged} there already, "
+        f"{summary.replaced} replaced; {len(summary.skipped)} rows skipped"
+    )
+    _print_reasons(screen, summary)
+    if summary.skipped:
+        screen.print(f"every skipped row, with its reason: {out / SKIPPED}")
 
 
 def _print_reasons(screen: Screen, summary: Summary) -> None:

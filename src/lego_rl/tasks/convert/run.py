@@ -74,6 +74,7 @@ def convert(
     inputs: Iterable[Path],
     out: Path,
     *,
+    summary: Summary | None = None,
     workers: int | None = None,
     on_row: Callable[[Summary], None] = lambda _: None,
     on_skipped: Callable[[Skipped], None] = lambda _: None,
@@ -84,6 +85,7 @@ def convert(
         form: Name of the format.
         inputs: Files and folders.
         out: Folder of the task directories.
+        summary: Is filled row by row, and has what became of the rows before a fault; a new one by default.
         workers: Processes; as many as there are processors by default.
         on_row: Is told how far it is, after each row.
         on_skipped: Is told of each row that became no task; what it raises ends the conversion.
@@ -96,10 +98,11 @@ def convert(
             written.
     """
     format_named(form)
+    summary = Summary() if summary is None else summary
     try:
         out.mkdir(parents=True, exist_ok=True)
         remove_leftovers(out)
-        place, summary = Place(out), Summary()
+        place = Place(out)
         with SkippedFile(out, form) as listed:
             for made in _converted(form, read_rows(inputs), out, workers or os.cpu_count() or 1):
                 skipped = summary.note(made, place.settle(made))

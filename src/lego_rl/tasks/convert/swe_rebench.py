@@ -7,13 +7,12 @@ import shlex
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 
 from lego_rl.tasks.convert.assemble import TESTBED, Tested, environment, swe_task
 from lego_rl.tasks.convert.row import (
     Fields,
     ImageName,
-    Names,
     OptionalText,
     RawRow,
     RowError,
@@ -43,7 +42,6 @@ class _Row(SweRow):
     docker_image: ImageName | None = None
     image_name: ImageName | None = None
     license_name: OptionalText = ""
-    fail_to_fail: Names = Field(default=(), alias="FAIL_TO_FAIL")
 
 
 def convert(row: RawRow) -> TaskDirectory:

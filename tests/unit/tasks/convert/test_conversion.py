@@ -150,6 +150,18 @@ def test_rows_before_damage_become_tasks(tmp_path: Path) -> None:
     ]
 
 
+def test_what_became_of_the_rows_before_a_fault_is_printed(tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text(json.dumps([present(), classic(version="99")])[:-1] + ", {")
+    command = ["tasks", "convert", "swebench", str(tmp_path / "rows.json"), "--out", str(tmp_path / "out")]
+    for options in ([], ["--strict"]):
+        done = CliRunner().invoke(app, [*command, *options])
+        assert isinstance(done.exception, TaskError)
+        assert "1 tasks in" in done.output and "1 rows skipped" in done.output
+    (tmp_path / "rows.json").write_text("[]")
+    none = CliRunner().invoke(app, command)
+    assert isinstance(none.exception, TaskError) and "there is no row" in str(none.exception)
+
+
 def test_a_row_that_cannot_be_handed_on_is_skipped_with_its_id(tmp_path: Path) -> None:
     row = json.dumps(present(instance_id="pallets__flask-77"))
     nested = row.replace('"hints_text": ', f'"more": {"[" * 900 + "]" * 900}, "hints_text": ', 1)
