@@ -29,7 +29,7 @@ _CHANGES_TREE = re.compile(
     + r"(?:(?:[\w./~-]*/)?git(?:[ \t]+-(?:[cC][ \t]+\S+|-?[\w=.-]+))*[ \t]+"
     + r"(?:apply|am|checkout|reset|restore|clean|stash|cherry-pick|revert|merge|pull|fetch|switch|status|show|diff|log)"
     + r"|(?:[\w./~-]*/)?patch(?=[ \t]+(?:-|<|\S+\.(?:diff|patch))|[ \t]*(?:[;&|)\n]|$)))"
-    + r"(?:(?!<<)(?:[^;&|\n()'\"]|'[^'\n]*'|\"(?:[^\"\\\n]|\\.)*\"|\d?>&\d|&>))*",
+    + r"(?:(?!<<)(?:[^;&|\n()'\"`]|'[^'\n]*'|\"(?:[^\"\\\n]|\\.)*\"|\d?>&\d|&>))*",
     re.MULTILINE,
 )
 """A command that changes the work tree by git or patch, or shows its history, which may be long, with its arguments."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lego_rl.tasks.convert.row import RowError
+from lego_rl.tasks.convert.shell_cursor import Cursor
 from lego_rl.tasks.convert.shell_words import Command, Document, Line, Word
 
 _MAX_DEPTH = 20
@@ -24,12 +25,16 @@ _ANSI = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 
 
 def read_line(text: str) -> Line:
-    """A line alone, without the bodies of here-documents; what stands after it is not looked at.
+    """A line alone, without the bodies of here-documents.
 
     Raises:
-        RowError: A quote or a substitution has no end.
+        RowError: A quote or a substitution has no end, or the text is more than a line.
     """
-    return _Scanner(text).line()
+    scanner = _Scanner(text)
+    line = scanner.line()
+    if not scanner.is_at_end:
+        raise RowError("its script has a quote or substitution that ends with what is taken out")
+    return line
 
 
 def read_script(text: str) -> Iterator[Line]:
@@ -44,20 +49,14 @@ def read_script(text: str) -> Iterator[Line]:
         yield replace(line, bodies=tuple(map(scanner.body, line.documents)))
 
 
-class _Scanner:
+class _Scanner(Cursor):
     def __init__(self, text: str, depth: int = 0) -> None:
+        super().__init__(text)
         if depth > _MAX_DEPTH:
             raise RowError(f"its script has more than {_MAX_DEPTH} substitutions in each other")
-        self._text = text
-        self._place = 0
         self._depth = depth
         self._commands: list[Command] = []
         self._documents: list[Document] = []
-        self._cuts: list[int] = []
-
-    @property
-    def is_at_end(self) -> bool:
-        return self._place >= len(self._text)
 
     def line(self) -> Line:
         start = self._place
@@ -105,8 +104,8 @@ class _Scanner:
                 if nested and not opened:
                     return
                 opened = max(opened - 1, 0)
-            elif self._text.startswith("((", self._place) and not part.words:
-                self._arithmetic()
+            elif self._text.startswith("((", self._place) and not part.words and self.arithmetic():
+                continue
             elif sign in "<>" or self._text.startswith("&>", self._place):
                 self._redirect(part)
             elif sign in "\n;&|(":
@@ -127,7 +126,7 @@ class _Scanner:
             end = self._text.find("\n", self._place)
             self._place = end if end >= 0 else len(self._text)
         else:
-            return self._cut()
+            return self.cut()
         return True
 
     def _separator(self, part: "_Part", sign: str) -> None:
@@ -178,7 +177,7 @@ class _Scanner:
             part.is_fed = True
 
     def _target(self) -> Word:
-        while self._cut() or self._text[self._place : self._place + 1] in (" ", "\t"):
+        while self.cut() or self._text[self._place : self._place + 1] in (" ", "\t"):
             self._place += self._text[self._place : self._place + 1] in (" ", "\t")
         return self._word()
 
@@ -191,13 +190,13 @@ class _Scanner:
                 out.append(found.group())
                 plain = plain and not _is_pattern(found.group())
                 self._place = found.end()
-            elif self._cut():
+            elif self.cut():
                 continue
             elif sign == "\\":
                 out.append(self._text[self._place + 1 : self._place + 2])
                 self._place += 2
             elif sign == "'":
-                out.append(self._single())
+                out.append(self.single())
             elif sign == '"':
                 plain = self._double(out) and plain
             elif sign == "`":
@@ -208,14 +207,6 @@ class _Scanner:
             else:
                 break
         return Word("".join(out), plain)
-
-    def _single(self) -> str:
-        end = self._text.find("'", self._place + 1)
-        if end < 0:
-            raise RowError("its script has a quote without its end")
-        text = self._text[self._place + 1 : end]
-        self._place = end + 1
-        return text
 
     def _double(self, out: list[str]) -> bool:
         """Takes what stands in double quotes; returns whether the shell puts nothing into it."""
@@ -229,7 +220,7 @@ class _Scanner:
             elif sign == '"':
                 self._place += 1
                 return plain
-            elif self._cut():
+            elif self.cut():
                 continue
             elif sign == "\\":
                 after = self._text[self._place + 1 : self._place + 2]
@@ -245,14 +236,13 @@ class _Scanner:
     def _dollar(self, out: list[str], *, in_double: bool) -> bool:
         """Takes what a dollar begins; returns whether the shell puts nothing into it."""
         start = self._place
-        if self._text.startswith("$((", start):
+        if self._text.startswith("$(", start):
             self._place += 1
-            self._arithmetic()
-        elif self._text.startswith("$(", start):
-            self._place += 2
-            self._substitution()
+            if not (self._text.startswith("((", self._place) and self.arithmetic()):
+                self._place += 1
+                self._substitution()
         elif self._text.startswith("${", start):
-            self._braces()
+            self.braces()
         elif not in_double and (ansi := _ANSI.match(self._text, start)):
             self._place = ansi.end()
             out.append(ansi[1])
@@ -287,38 +277,6 @@ class _Scanner:
         inner = re.sub(r"\\([`$\\])", r"\1", found[1])
         self._commands += _Scanner(inner, self._depth + 1).commands()
         return found.group()
-
-    def _braces(self) -> None:
-        """``${NAME…}``, in which nothing may be run."""
-        opened, start = 0, self._place
-        for found in re.compile(r"\\.|[{}]", re.DOTALL).finditer(self._text, start):
-            opened += {"{": 1, "}": -1}.get(found.group(), 0)
-            if not opened:
-                self._place = found.end()
-                if "$(" in self._text[start : self._place] or "`" in self._text[start : self._place]:
-                    raise RowError("its script has a substitution inside of ${}")
-                return
-        raise RowError("its script has a substitution without its end")
-
-    def _arithmetic(self) -> None:
-        opened = 0
-        for found in re.compile(r"[()]").finditer(self._text, self._place):
-            opened += 1 if found.group() == "(" else -1
-            if not opened:
-                inside = self._text[self._place : found.end()]
-                if "$(" in inside.replace("$((", "") or "`" in inside:
-                    raise RowError("its script has a substitution inside of (())")
-                self._place = found.end()
-                return
-        raise RowError("its script has a substitution without its end")
-
-    def _cut(self) -> bool:
-        """Pass a line end that a backslash takes away."""
-        if not self._text.startswith("\\\n", self._place):
-            return False
-        self._cuts.append(self._place)
-        self._place += 2
-        return True
 
 
 def _is_pattern(text: str) -> bool:

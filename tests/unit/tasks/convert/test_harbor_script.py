@@ -41,6 +41,7 @@ def reward_of(tmp_path: Path, changes: dict[str, bytes | None]) -> str | None:
     script = script.replace(COMMIT, base).replace("/tmp/reward", str(tmp_path / "reward"))
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     subprocess.run(["bash", "-c", script], check=False, capture_output=True, env={"PATH": path, "HOME": str(tmp_path)})
+    assert "test_hidden_sum_of_one_and_two" in (tree / "tests" / "test_calc.py").read_text()
     reward = tmp_path / "logs" / "verifier" / "reward.txt"
     return reward.read_text().strip() if reward.exists() else None
 

@@ -14,6 +14,12 @@ FORBIDDEN = ("src/calc.py", "tests/test_new.py")
 @pytest.mark.parametrize(
     "script",
     [
+        "x=`git apply y`",
+        "((git rebase x); true)",
+        "((nice patch) )",
+        "x=$((git rebase x); true)",
+        "x=$(( $(git rebase x) + 1 ))",
+        "(( (git rebase x) ))",
         "nice base64 -d x",
         "echo 'git apply x' | tee /tmp/run.sh",
         "sed '1e git apply x' y",
@@ -37,7 +43,7 @@ FORBIDDEN = ("src/calc.py", "tests/test_new.py")
         "nohup patch < x",
         "timeout -s 9 10 patch -p1 < x",
         "cat x | nice patch",
-        "x=`git apply y`",
+        "git apply x[[`\n`'pytest",
         "x=${A:-$(git apply y)}",
         'eval "$CMD"',
         'bash -c "$CMD"',
@@ -140,6 +146,10 @@ def test_what_can_be_told_is_taken_out(script: str, made: str) -> None:
 @pytest.mark.parametrize(
     "script",
     [
+        "echo $(( (a + b) * 2 ))",
+        "x=$((RANDOM % 10)); pytest",
+        "( (pytest) )",
+        "make -j$(( $(nproc) / 2 )) test",
         "git rev-parse HEAD || { echo 'git apply failed'; exit 1; }",
         "pytest # git apply",
         "npm install .",
