@@ -4,9 +4,14 @@ Invariant: the solution is made on the host from its files or its patch, to the 
 """
 
 import asyncio
+import hashlib
+import json
 import tomllib
 from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from harbor.models.task.config import TaskConfig
 from pydantic import ValidationError
@@ -25,6 +30,9 @@ from lego_rl.tasks.test_patch import base_reader
 from lego_rl.tasks.unified_diff import DiffError, apply_diff
 from lego_rl.tasks.validate.grader import Graded, Variant
 
+METHOD = 1
+"""Changes when the same task would be judged otherwise in the same sandboxes."""
+
 
 @dataclass(frozen=True)
 class SandboxedGrader:
@@ -37,6 +45,16 @@ class SandboxedGrader:
 
     provider: Provider
     settings: SandboxSettings
+
+    @cached_property
+    def sandboxes(self) -> str:
+        """See `Grader.sandboxes`: settings but for folders of this machine's own, and what reads reports."""
+        said: dict[str, Any] = {"method": METHOD, "sandbox": self.settings.model_dump(mode="json", exclude={"state"})}
+        try:
+            said["swebench"] = version("swebench")
+        except PackageNotFoundError:
+            said["swebench"] = None
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
 
     async def look(self, task: Task) -> None:
         """See `Grader.look`."""

@@ -35,6 +35,11 @@ class Graded:
 class Grader(Protocol):
     """Grades as a trial would."""
 
+    @property
+    def sandboxes(self) -> str:
+        """Names what a verdict depends on beside the task: another name, and a task is graded again."""
+        ...
+
     async def look(self, task: Task) -> None:
         """See that an agent phase of the task is sealed: no network, no hidden test, no history with the fix.
 

@@ -1,7 +1,8 @@
 """What validation found, one line a task, so that a run that was stopped goes on and a task that is as it was is not
 graded again.
 
-Invariant: the last line about a task counts, and only for the very bytes that it was graded with.
+Invariant: the last line about a task counts, and only for the very bytes that it was graded with and the sandboxes that
+it was graded in. Only what was graded is known: that a task cannot be used may be for want of an extra, or of a flag.
 """
 
 import hashlib
@@ -11,7 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from lego_rl import durable
-from lego_rl.tasks.validate.judge import Validation
+from lego_rl.tasks.validate.judge import UNGRADED, Validation
 
 
 class Validations:
@@ -32,12 +33,12 @@ class Validations:
                     continue
                 self._known[found.task] = found
 
-    def known(self, task: str, digest: str, times: int) -> Validation | None:
-        """What is known of a task as it is, graded at least so often; a fault is not knowledge."""
+    def known(self, task: str, digest: str, sandboxes: str, times: int) -> Validation | None:
+        """What is known of a task as it is, graded in such sandboxes and at least so often."""
         found = self._known.get(task)
-        if found is None or found.digest != digest or found.judgement == "fault":
+        if found is None or found.judgement in UNGRADED or found.times < times:
             return None
-        return found if found.times >= times or found.judgement == "unusable" else None
+        return found if (found.digest, found.sandboxes) == (digest, sandboxes) else None
 
     def add(self, found: Validation) -> None:
         """Write a finding down.

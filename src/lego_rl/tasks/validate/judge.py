@@ -9,7 +9,16 @@ from lego_rl.tasks.task import TestSpec
 from lego_rl.tasks.validate.grader import Graded, Variant
 
 type Judgement = Literal[
-    "valid", "empty_solves", "passes_before", "fails_before", "gold_fails", "flaky", "not_graded", "unusable", "fault"
+    "valid",
+    "empty_solves",
+    "passes_before",
+    "fails_before",
+    "gold_fails",
+    "flaky",
+    "nothing_decides",
+    "not_graded",
+    "unusable",
+    "fault",
 ]
 """What validation found; `MEANINGS` says what each is."""
 
@@ -20,10 +29,14 @@ MEANINGS: Mapping[Judgement, str] = {
     "fails_before": "some PASS_TO_PASS fail without the fix",
     "gold_fails": "the solution does not earn 1",
     "flaky": "a test ended differently from one time to the next",
+    "nothing_decides": "no test fails without the solution and passes with it, every time",
     "not_graded": "the tests did not run to their end",
     "unusable": "the task cannot be read or graded",
     "fault": "sandboxes could not be had; run the command again",
 }
+
+UNGRADED: frozenset[Judgement] = frozenset({"unusable", "fault"})
+"""Of tasks that were not graded: what is missing may be there the next time."""
 
 SHOWN = 3
 """Tests that a reason names."""
@@ -58,6 +71,7 @@ class Validation(BaseModel):
     Attributes:
         task: Its id.
         digest: Of every byte of its directory.
+        sandboxes: Names the sandboxes that it was graded in (`Grader.sandboxes`).
         times: How often each variant was graded.
         judgement: What came of it.
         reason: Why, in one line; empty for a valid task.
@@ -69,6 +83,7 @@ class Validation(BaseModel):
 
     task: str
     digest: str
+    sandboxes: str = ""
     times: int
     judgement: Judgement
     reason: str = ""

@@ -32,6 +32,16 @@ class Lists:
     flaky: tuple[str, ...]
 
 
+def check_listing(task: Task) -> None:
+    """See that the tests of a task can be found out, before any is run.
+
+    Raises:
+        TaskError: Its kind of report names only tests that it is asked for.
+    """
+    assert isinstance(task.tests, TestSpec)
+    listing_parser(task.tests.parser)
+
+
 def is_unlisted(task: Task) -> bool:
     """Whether a task does not say which tests decide."""
     return isinstance(task.tests, TestSpec) and not task.tests.fail_to_pass

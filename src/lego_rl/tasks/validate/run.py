@@ -11,8 +11,8 @@ from lego_rl.tasks.at_once import all_of, once_more
 from lego_rl.tasks.task import Task, TestSpec
 from lego_rl.tasks.validate.grader import VARIANTS, Graded, Grader, Variant
 from lego_rl.tasks.validate.journal import Validations, directory_digest
-from lego_rl.tasks.validate.judge import Judgement, Validation, attempt, judge
-from lego_rl.tasks.validate.record import is_unlisted, lists_of, write_lists
+from lego_rl.tasks.validate.judge import MEANINGS, Judgement, Validation, attempt, judge
+from lego_rl.tasks.validate.record import Lists, check_listing, is_unlisted, lists_of, write_lists
 
 
 class Watcher(Protocol):
@@ -62,21 +62,37 @@ class Validator:
 
     async def _one(self, folder: Path) -> Validation:
         digest = await asyncio.to_thread(directory_digest, folder)
-        known = self.known.known(folder.name, digest, self.times)
+        known = self.known.known(folder.name, digest, self.grader.sandboxes, self.times)
         if known is None:
             known = await self._judged(folder, digest)
             self.known.add(known)
         return known
 
     async def _judged(self, folder: Path, digest: str) -> Validation:
-        def ended(judgement: Judgement, reason: str) -> Validation:
-            return Validation(task=folder.name, digest=digest, times=self.times, judgement=judgement, reason=reason)
-
         graded: dict[Variant, list[Graded]] = {variant: [] for variant in VARIANTS}
+        unsteady: tuple[str, ...] = ()
+
+        def ended(judgement: Judgement, reason: str, flaky: tuple[str, ...] = ()) -> Validation:
+            return Validation(
+                task=folder.name,
+                digest=digest,
+                sandboxes=self.grader.sandboxes,
+                times=self.times,
+                judgement=judgement,
+                reason=reason,
+                flaky=tuple(sorted({*flaky, *unsteady})),
+                attempts=tuple(attempt(variant, each) for variant in VARIANTS for each in graded[variant]),
+            )
+
         try:
             task = await asyncio.to_thread(Task.load_unlisted if self.record else Task.load, folder)
             if is_unlisted(task):
-                await self._recorded(task, folder)
+                lists = await self._recorded(task, graded)
+                unsteady = lists.flaky
+                if not lists.fail_to_pass:
+                    return ended("nothing_decides", MEANINGS["nothing_decides"])
+                await asyncio.to_thread(write_lists, folder, lists)
+                graded = {variant: [] for variant in VARIANTS}
                 task = await asyncio.to_thread(Task.load, folder)
                 digest = await asyncio.to_thread(directory_digest, folder)
             await once_more(lambda: self.grader.look(task))
@@ -88,33 +104,20 @@ class Validator:
         except SandboxError as error:
             return ended("fault", str(error))
         spec = task.tests if isinstance(task.tests, TestSpec) else None
-        judgement, reason, flaky = judge(spec, graded["empty"], graded["gold"])
-        return Validation(
-            task=folder.name,
-            digest=digest,
-            times=self.times,
-            judgement=judgement,
-            reason=reason,
-            flaky=flaky,
-            attempts=tuple(attempt(variant, each) for variant in VARIANTS for each in graded[variant]),
-        )
+        return ended(*judge(spec, graded["empty"], graded["gold"]))
 
-    async def _recorded(self, task: Task, folder: Path) -> None:
-        """Find out which tests decide and write it into the task.
+    async def _recorded(self, task: Task, graded: dict[Variant, list[Graded]]) -> Lists:
+        """Find out which tests decide; the gradings are left in `graded`.
 
         Raises:
-            TaskError: No test fails without the solution and passes with it.
+            TaskError: This kind of report names only tests that it is asked for.
         """
         assert isinstance(task.tests, TestSpec)
-        empty = [await self._graded(task, "empty") for _ in range(self.times)]
-        gold = [await self._graded(task, "gold") for _ in range(self.times)]
-        lists = lists_of(task.tests.parser, empty, gold)
-        if not lists.fail_to_pass:
-            raise TaskError(
-                f"no test of task {task.id} fails without its solution and passes with it, every time",
-                "leave the task out, or look at what its test command prints",
-            )
-        await asyncio.to_thread(write_lists, folder, lists)
+        check_listing(task)
+        for variant in VARIANTS:
+            for _ in range(self.times):
+                graded[variant].append(await self._graded(task, variant))
+        return lists_of(task.tests.parser, graded["empty"], graded["gold"])
 
     async def _graded(self, task: Task, variant: Variant) -> Graded:
         return await once_more(lambda: self.grader.grade(task, variant))

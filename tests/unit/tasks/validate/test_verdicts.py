@@ -1,11 +1,15 @@
 """From gradings to verdicts: every way a task can be wrong has a name and a reason."""
 
+import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from lego_rl.errors import SandboxError, TaskError
+from lego_rl.sandbox.environments import provider_of
+from lego_rl.sandbox.settings import SandboxSettings
+from lego_rl.sandbox.task_grader import SandboxedGrader
 from lego_rl.tasks.directory import EnvironmentPart, SolutionPart, TaskDirectory, TestsPart
 from lego_rl.tasks.provenance import Provenance
 from lego_rl.tasks.reports import Report, TestStatus
@@ -87,8 +91,10 @@ class Scripted:
 
     def __init__(self, empty: Graded = EMPTY, gold: Graded = GOLD, *, faults: int = 0, leak: bool = False) -> None:
         self.answers: dict[Variant, Graded] = {"empty": empty, "gold": gold}
+        self.first: dict[Variant, Graded] = {}
         self.faults, self.leak = faults, leak
         self.looked, self.graded = 0, 0
+        self.sandboxes = "these"
 
     async def look(self, task: Task) -> None:
         self.looked += 1
@@ -100,7 +106,7 @@ class Scripted:
             self.faults -= 1
             raise SandboxError("no sandbox", "mend the host")
         self.graded += 1
-        return self.answers[variant]
+        return self.first.pop(variant, self.answers[variant])
 
 
 class Silent:
@@ -173,16 +179,17 @@ async def test_lists_are_recorded_from_what_every_run_says(tmp_path: Path) -> No
     source = Provenance(format="OpenSWE", instance_id="1", unmeasured=("tests", "lists"))
     task = write_task(tmp_path, "one", tests=unlisted, source=source)
     before = log("FAILED t.py::new - no", "PASSED t.py::old", "PASSED t.py::gone")
+    unsteady = log("FAILED t.py::new - no", "PASSED t.py::old", "FAILED t.py::gone - no")
     after = log("PASSED t.py::new", "PASSED t.py::old", "FAILED t.py::gone - no")
     tests: dict[str, TestStatus] = {"t.py::new": "failed", "t.py::old": "passed"}
     solved: dict[str, TestStatus] = {"t.py::new": "passed", "t.py::old": "passed"}
     grader = Scripted(Graded(0, "completed", tests, 0.1, before), Graded(1, "completed", solved, 0.1, after))
+    grader.first["empty"] = Graded(0, "completed", tests, 0.1, unsteady)
 
     (untold,) = await validate(grader, tmp_path, task)
     assert untold.judgement == "unusable"
     assert "lego-rl tasks validate --record" in untold.reason
 
-    (tmp_path / "found.jsonl").unlink()
     (found,) = await validate(grader, tmp_path, task, record=True)
 
     loaded = Task.load(task)
@@ -190,7 +197,7 @@ async def test_lists_are_recorded_from_what_every_run_says(tmp_path: Path) -> No
     assert (loaded.tests.fail_to_pass, loaded.tests.pass_to_pass) == (("t.py::new",), ("t.py::old",))
     assert loaded.source is not None
     assert loaded.source.unmeasured == ("tests",)
-    assert found.judgement == "valid"
+    assert (found.judgement, found.flaky) == ("valid", ("t.py::gone",))
     assert found.digest == directory_digest(task)
 
 
@@ -200,6 +207,54 @@ async def test_a_task_whose_lists_would_be_empty_is_left_as_it_is(tmp_path: Path
     same = Graded(0, "completed", {}, 0.1, log("PASSED t.py::old"))
     digest = directory_digest(task)
     (found,) = await validate(Scripted(same, same), tmp_path, task, record=True)
-    assert found.judgement == "unusable"
-    assert "no test of task one fails without its solution" in found.reason
+    assert (found.judgement, len(found.attempts)) == ("nothing_decides", 6)
+    assert "no test fails without the solution" in found.reason
     assert directory_digest(task) == digest
+
+    other = Scripted(same, same)
+    (again,) = await validate(other, tmp_path, task, record=True)
+    assert (again, other.graded) == (found, 0)
+
+
+async def test_a_report_that_lists_no_tests_is_said_before_any_test_is_run(tmp_path: Path) -> None:
+    unlisted = TestsPart((), (), "true", "pytest-junit", "#!/bin/sh\n", files={"t.py": b"x"})
+    grader = Scripted()
+    (found,) = await validate(grader, tmp_path, write_task(tmp_path, "one", tests=unlisted), record=True)
+    assert (found.judgement, grader.graded) == ("unusable", 0)
+    assert "finds only tests that it is asked for" in found.reason
+
+
+async def test_what_is_missing_here_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = TestsPart(("t::new",), (), "true", "swebench:parse_log_pytest", "#!/bin/sh\n", files={"t": b"x"})
+    task, grader = (
+        write_task(tmp_path, "one", tests=parsed),
+        Scripted(graded({"t::new": "failed"}), graded({"t::new": "passed"})),
+    )
+    there = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "swebench" else there(name))
+    (found,) = await validate(grader, tmp_path, task)
+    assert (found.judgement, grader.graded) == ("unusable", 0)
+    assert "pip install 'lego-rl[swebench]'" in found.reason
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if name == "swebench" else there(name))
+    (found,) = await validate(grader, tmp_path, task)
+    assert found.judgement == "valid"
+
+
+async def test_what_was_found_in_other_sandboxes_is_found_out_again(tmp_path: Path) -> None:
+    task = write_task(tmp_path, "one")
+    (found,) = await validate(Scripted(gold=EMPTY), tmp_path, task)
+    assert found.judgement == "gold_fails"
+    others = Scripted()
+    others.sandboxes = "with an image"
+    (found,) = await validate(others, tmp_path, task)
+    assert (found.judgement, found.sandboxes) == ("valid", "with an image")
+
+
+def test_sandboxes_have_a_name_of_their_settings() -> None:
+    def named(**settings: object) -> str:
+        chosen = SandboxSettings.model_validate(settings)
+        return SandboxedGrader(provider_of(chosen), chosen).sandboxes
+
+    same = {named(), named(), named(state="/elsewhere")}
+    assert len(same) == 1
+    assert len(same | {named(rootfs="/images/one"), named(grading_sec=5), named(environment="docker")}) == 4
