@@ -18,6 +18,7 @@ from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.task_grader import SandboxedGrader
 from lego_rl.tasks.index.build import task_folders
 from lego_rl.tasks.index.file import Index, is_index
+from lego_rl.tasks.index.schema import IndexRow
 from lego_rl.tasks.index.task_row import index_row
 from lego_rl.tasks.validate.journal import Validations
 from lego_rl.tasks.validate.judge import MEANINGS, Validation
@@ -69,7 +70,9 @@ def validate(
     screen = Screen()
     for each in found:
         if each.judgement != "valid":
-            screen.print(plain_line(f"{each.task}: {each.judgement}: {each.reason}"))
+            screen.print(plain_line(f"{each.task}: {each.judgement}: {each.reason}"), soft_wrap=True)
+        elif each.flaky:
+            screen.print(plain_line(f"{each.task}: flaky tests, on no list: {', '.join(each.flaky)}"), soft_wrap=True)
     screen.print(table(found))
     wrong = sum(each.judgement != "valid" for each in found)
     screen.print(f"{len(found) - wrong} of {len(found)} tasks are valid, {times} times each; findings in {kept}")
@@ -105,18 +108,25 @@ def table(found: Sequence[Validation]) -> Table:
 def valid_index(places: Sequence[Path], valid: Collection[str]) -> Index:
     """The index of the tasks that were found valid, as they are now: of those, nothing is left to be measured.
 
+    Invariant: what an index says in a task's place, its split and its set, is said of it from then on.
+
     Args:
         places: Index files, pools, or task directories.
         valid: Names of their directories.
     """
-    sources: dict[Path, str] = {}
+    rows: list[IndexRow] = []
     for place in places:
         if is_index(place):
             index = Index.read(place)
-            sources |= zip(index.paths, index.column("data_source").to_pylist(), strict=True)
+            said = zip(index.paths, index.column("data_source").to_pylist(), index.info("split"), strict=True)
+            rows += [
+                replace(index_row(path, source), data_source=source, split=split)
+                for path, source, split in said
+                if path.name in valid
+            ]
         else:
-            sources |= {path.resolve(): place.resolve().name for path in task_folders(place)}
-    rows = [index_row(path, source) for path, source in sources.items() if path.name in valid]
+            source = place.resolve().name
+            rows += [index_row(path.resolve(), source) for path in task_folders(place) if path.name in valid]
     return Index.of([replace(row, unmeasured=()) for row in rows])
 
 

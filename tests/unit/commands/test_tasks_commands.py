@@ -11,6 +11,7 @@ import pytest
 from lego_rl import cli
 from lego_rl.commands import tasks_filter
 from lego_rl.commands.run_outcomes import read_outcomes
+from lego_rl.commands.tasks_validate import valid_index
 from lego_rl.errors import RunError, TaskError
 from lego_rl.gateway.budget import Budget
 from lego_rl.rollout.faults import Ended
@@ -186,3 +187,15 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
         read_outcomes([tmp_path / "nowhere"])
     with pytest.raises(RunError, match="cannot read the journal"):
         read_outcomes([tmp_path])
+
+
+def test_what_an_index_says_of_its_tasks_is_said_of_them_when_they_are_valid(lego: Run, pool: Path) -> None:
+    lego("tasks", "index", "pool", "--out", "index.parquet", "--data-source", "mine")
+    lego("tasks", "split", "index.parquet", "--out", "parts", "--part", "heldout=1", "--by", "task")
+    found = valid_index([Path("parts/heldout.parquet")], TASKS[:3])
+    assert found.ids == TASKS[:3]
+    assert (set(found.info("split")), set(found.column("data_source").to_pylist())) == ({"heldout"}, {"mine"})
+    text = (pool / TASKS[0] / "instruction.md").read_text()
+    (pool / TASKS[0] / "instruction.md").write_text(f"{text}\nIt is another text now.\n")
+    before, after = (each.column("issue_digest").to_pylist() for each in (found, valid_index([pool], TASKS[:3])))
+    assert [one == other for one, other in zip(before, after, strict=True)] == [False, True, True]
