@@ -1,7 +1,8 @@
 """What is to be run: one `TrialSpec` says everything that decides a trial.
 
 Invariant: a specification's id is a function of its content alone. Two different trials never share an id, and the same
-trial has the same id in every process, so a resumed run finds what it has already paid for.
+trial has the same id in every process, so a resumed run finds what it has already paid for. How many others its group
+has is not what a trial is: a group that grows keeps the trials that it has.
 """
 
 import hashlib
@@ -55,7 +56,7 @@ class TrialSpec:
         label: What the trial is part of, such as ``train/step-0003`` or ``heldout/before``.
         group: Trials of one label with the same group are compared with each other; by default the task's name.
         attempt: Index of this trial in its group, in ``[0, attempts)``.
-        attempts: Trials of the group (n).
+        attempts: Trials of the group (n); no part of the id.
         seed: Seed of the sampling of this trial.
         temperature: Sampling temperature; 0 for greedy decoding.
         budget: What the trial may spend.
@@ -102,8 +103,10 @@ class TrialSpec:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the content. The task counts by name, so that a run directory can move with its tasks."""
+        """SHA-256 of the content but for `attempts`. The task counts by name, so that a run directory can move with its
+        tasks."""
         content = SPEC_JSON.dump_python(self, mode="json")
+        del content["attempts"]
         content["task"] = self.task.name
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -128,9 +131,13 @@ class Shard:
             raise ConfigError(f"shard {self.index}/{self.count} does not exist", "count shards from 0 to n - 1")
 
     def of(self, specs: Sequence[TrialSpec]) -> list[TrialSpec]:
-        """The specifications of this part: whole groups, dealt out in order; parts differ by one group at most."""
-        groups = {key: number for number, key in enumerate(dict.fromkeys((spec.label, spec.group) for spec in specs))}
-        return [spec for spec in specs if groups[(spec.label, spec.group)] % self.count == self.index]
+        """The specifications of this part: whole groups. Which part a group is of depends on its own name alone, so
+        that a batch of fewer or more groups moves none from one machine to another."""
+        return [spec for spec in specs if _place(spec.group) % self.count == self.index]
+
+
+def _place(group: str) -> int:
+    return int.from_bytes(hashlib.sha256(group.encode(errors="surrogateescape")).digest()[:8])
 
 
 def _slug(text: str) -> str:

@@ -29,7 +29,6 @@ DIFFERENT = [
     replace(BASE, task=Path("tasks/rename-02"), group="rename-01"),
     replace(BASE, group="other"),
     replace(BASE, attempt=1),
-    replace(BASE, attempts=9),
     replace(BASE, seed=2),
     replace(BASE, temperature=0.5),
     replace(BASE, budget=Budget(turns=9)),
@@ -44,6 +43,10 @@ DIFFERENT = [
 def test_every_field_counts_in_the_id() -> None:
     ids = {spec.id for spec in [BASE, *DIFFERENT]}
     assert len(ids) == len(DIFFERENT) + 1
+
+
+def test_a_group_that_grows_keeps_its_trials() -> None:
+    assert replace(BASE, attempts=9).id == BASE.id
 
 
 def test_an_id_is_the_same_in_every_process_and_place() -> None:
@@ -82,7 +85,13 @@ def test_shards_part_a_batch_into_whole_groups(groups: list[int], count: int) ->
     assert sorted(spec.id for part in parts for spec in part) == sorted(spec.id for spec in specs)
     owners = [{spec.group for spec in part} for part in parts]
     assert sum(map(len, owners)) == len(set(groups))
-    assert max(map(len, owners)) - min(map(len, owners)) <= 1
+    fewer = [Shard(index, count).of(specs[::2]) for index in range(count)]
+    assert all({spec.group for spec in part} <= owner for part, owner in zip(fewer, owners, strict=True))
+
+
+def test_shards_share_the_work() -> None:
+    specs = [replace(BASE, group=f"task-{number:04}") for number in range(400)]
+    assert all(70 < len(Shard(index, 4).of(specs)) < 130 for index in range(4))
 
 
 @pytest.mark.parametrize(("index", "count"), [(-1, 2), (2, 2), (0, 0)])
