@@ -94,13 +94,25 @@ def rollout(
     out: Annotated[Path, typer.Option(help="The run directory; one that was begun is continued.")],
     n: Annotated[int, typer.Option("-n", min=1, help="Trials of each task.")] = 4,
     temperature: Annotated[float, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy.")] = 1.0,
+    first_attempt: Annotated[
+        int, typer.Option(min=0, metavar="K", help="Number of the first trial; those below it were run elsewhere.")
+    ] = 0,
     shard: Annotated[str, typer.Option(metavar="I/N", help="Only this part of the tasks, counted from 0.")] = "0/1",
     overrides: Overrides = [],  # noqa: B006
 ) -> None:
     """Run trials of a policy over tasks, without training, and write their outcomes for the filter."""
     from lego_rl.commands import rollout as command
 
-    command.run(recipe, tasks, out, n=n, temperature=temperature, shard=shard, overrides=overrides)
+    command.run(
+        recipe,
+        tasks,
+        out,
+        n=n,
+        temperature=temperature,
+        shard=shard,
+        overrides=overrides,
+        first_attempt=first_attempt,
+    )
 
 
 @app.command()

@@ -166,7 +166,15 @@ def keep(
     solved: Annotated[str, typer.Option(metavar="LOW..HIGH", help="How often a task has to be solved.")] = "1..3",
     of: Annotated[int, typer.Option(min=1, help="Of how many trials.")] = 4,
     signal: Annotated[float, typer.Option(help="Expected mean absolute advantage that it has to have.")] = 0.0,
-    label: Annotated[str | None, typer.Option(help="Only trials of this label, or below it.")] = None,
+    group: Annotated[
+        int | None, typer.Option(min=2, help="Trials of a task in training, for the expected advantage; default: --of.")
+    ] = None,
+    policies: Annotated[
+        list[str], typer.Option("--policy", metavar="NAME", help="Only its trials; several are counted together.")
+    ] = [],  # noqa: B006
+    labels: Annotated[
+        list[str], typer.Option("--label", metavar="NAME", help="Only trials of it, or below it; likewise.")
+    ] = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The index of what is kept.")] = None,
     undecided: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The index of what further trials decide.")
@@ -179,7 +187,15 @@ def keep(
     from lego_rl.commands import tasks_filter as command
     from lego_rl.tasks.index.band import Band
 
-    command.run(index, outcomes, Band.parse(solved, of), signal, label, out, undecided, decisions)
+    band = Band.parse(solved, of)
+    command.run(
+        index,
+        outcomes,
+        command.Wanted(band, signal, group or band.of, policies, labels),
+        out=out,
+        undecided=undecided,
+        decisions=decisions,
+    )
 
 
 @app.command("decontaminate")

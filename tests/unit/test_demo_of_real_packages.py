@@ -27,7 +27,10 @@ def test_figures_are_what_was_graded(solved: int, tmp_path: Path) -> None:
     (tmp_path / "validation.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     rewards = [1] * solved + [0] * (4 - solved) + [None]
     Outcomes.of(
-        [TrialOutcome("one", "rollout", f"t{n}", n, reward, "finished") for n, reward in enumerate(rewards)]
+        [
+            TrialOutcome("one", "small@1", "harness 1", "rollout", n, n, f"t{n}", reward, "finished")
+            for n, reward in enumerate(rewards)
+        ]
     ).write(tmp_path / "outcomes.parquet")
     assert figures_of(tmp_path / "validation.jsonl", tmp_path / "outcomes.parquet") == {
         "empty patch": {"tries": 6, "solved": 0, "unknown": 0},

@@ -153,12 +153,14 @@ def _outcomes(rows: Sequence[IndexRow], size: PoolSize) -> Outcomes:
     draw = random.Random(f"{size.seed}/outcomes")
     trials = []
     for row in rows:
-        kind = draw.random()
+        name, kind = row.path.name, draw.random()
         rate = 0.0 if kind < NEVER else 1.0 if kind < NEVER + ALWAYS else draw.random()
         for attempt in range(size.attempts):
             reward = None if draw.random() < UNKNOWN else int(draw.random() < rate)
             ended = "sandbox_start" if reward is None else "finished"
-            trials.append(TrialOutcome(row.path.name, "pool", f"{row.path.name}--{attempt}", attempt, reward, ended))
+            trials.append(
+                TrialOutcome(name, "made@0", "made 1", "pool", attempt, attempt, f"{name}--{attempt}", reward, ended)
+            )
     return Outcomes.of(trials)
 
 

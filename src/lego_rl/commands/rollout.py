@@ -1,13 +1,12 @@
 """``lego-rl rollout``: batches of trials over tasks, without training, and their outcomes.
 
-Invariant: a run directory has one recipe and one choice of tasks, and a trial that has a reward is never run again.
+Invariant: a run directory is of one policy, sampled in one way, and of one shard. Its tasks and the number of their
+trials may grow: a trial that has a reward is never run again, and every further one is independent of it.
 """
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import typer
@@ -19,12 +18,14 @@ from lego_rl.commands.program import program
 from lego_rl.commands.progress import ConsoleProgress
 from lego_rl.commands.rollouts import SpecBuilder
 from lego_rl.commands.run_outcomes import run_outcomes
+from lego_rl.commands.sampled_policy import sampled_policy
 from lego_rl.commands.sampling import check_tasks, room_for, sampling_parts
 from lego_rl.commands.screen import Screen
 from lego_rl.config.begun import check_begun, moved
 from lego_rl.config.load import dump
 from lego_rl.durable import write_text
-from lego_rl.errors import ConfigError, RunError
+from lego_rl.errors import ConfigError
+from lego_rl.rollout.choice import Choice
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.spec import Shard
 from lego_rl.rollout.store import RunDirectory
@@ -33,28 +34,18 @@ from lego_rl.tasks.task import Task
 
 LABEL = "rollout"
 OUTCOMES = "outcomes.parquet"
-CHOICE = "rollout.json"
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What is rolled out, as the run directory keeps it.
-
-    Attributes:
-        tasks: Names of the task directories, in their order, of all shards.
-        n: Trials of each task.
-        temperature: Sampling temperature.
-        shard: Which part this run is of, ``i/n`` counted from 0.
-    """
-
-    tasks: tuple[str, ...]
-    n: int
-    temperature: float
-    shard: str
 
 
 def run(
-    recipe: Path, places: Sequence[Path], out: Path, *, n: int, temperature: float, shard: str, overrides: Sequence[str]
+    recipe: Path,
+    places: Sequence[Path],
+    out: Path,
+    *,
+    n: int,
+    temperature: float,
+    shard: str,
+    overrides: Sequence[str],
+    first_attempt: int = 0,
 ) -> None:
     """Run what is left of a batch, write its outcomes and print them.
 
@@ -66,6 +57,7 @@ def run(
         temperature: Sampling temperature; 0 for greedy decoding.
         shard: ``i/n``: only this part of the tasks, counted from 0.
         overrides: ``section.key=value`` strings.
+        first_attempt: Number of the first of these trials; trials of other numbers have other seeds.
 
     Raises:
         RunError: The folder holds a run of something else.
@@ -77,20 +69,22 @@ def run(
     if (warning := room_for(resolved, tasks)) is not None:
         typer.echo(f"note: {warning}", err=True)
     part = parse_shard(shard)
-    choice = Choice(tuple(task.id for task in tasks), n, temperature, f"{part.index}/{part.count}")
-    specs = part.of(SpecBuilder(resolved)(tasks, LABEL, n, temperature))
+    specs = part.of(SpecBuilder(resolved)(tasks, LABEL, n, temperature, first_attempt))
     directory = RunDirectory.make(out)
     with ConsoleProgress(0, Screen(stderr=True)) as progress, sampling_parts(resolved, directory, progress) as sampling:
-        _begin(directory, choice)
+        who = sampled_policy(resolved, temperature, sampling.source, sampling.bundle)
+        Choice(who.policy, who.harness, temperature, f"{part.index}/{part.count}").begin(directory)
         if not directory.recipe.exists():
             write_text(directory.recipe, dump(resolved))
         check_begun(resolved, directory.recipe)
-        records = asyncio.run(sampling.rollouts(specs))
-    run_outcomes(directory).write(out / OUTCOMES)
+        try:
+            records = asyncio.run(sampling.rollouts(specs))
+        finally:
+            run_outcomes(directory).write(out / OUTCOMES)
     screen = Screen()
     screen.print(table(records, n))
     unknown = sum(record.outcome.counted_reward is None for record in records)
-    screen.print(f"{len(records)} trials, outcomes in {out / OUTCOMES}")
+    screen.print(f"{len(records)} trials of {who.policy} in {who.harness}, outcomes in {out / OUTCOMES}")
     if unknown:
         screen.print(f"{unknown} have no reward; they alone are tried again by the same command: {program()} rollout")
 
@@ -122,23 +116,3 @@ def table(records: Sequence[TrialRecord], n: int) -> Table:
     if any(unknown.values()):
         shown.add_row("unknown", str(sum(1 for count in unknown.values() if count)))
     return shown
-
-
-def _begin(directory: RunDirectory, choice: Choice) -> None:
-    """Write down what is rolled out, or see that it is what was.
-
-    Raises:
-        RunError: It is something else, or the folder holds a run of training.
-    """
-    path = directory.path / CHOICE
-    wanted = json.dumps(asdict(choice), indent=1) + "\n"
-    if path.is_file():
-        if path.read_text(encoding="utf-8") != wanted:
-            raise RunError(
-                f"{directory.path} holds rollouts of other tasks, or other numbers of them",
-                "name another folder with --out, or the same tasks, n, temperature and shard",
-            )
-    elif directory.recipe.exists():
-        raise RunError(f"{directory.path} holds a run of training", "name another folder with --out")
-    else:
-        write_text(path, wanted)

@@ -23,8 +23,10 @@ class SpecBuilder:
 
     recipe: Recipe
 
-    def __call__(self, tasks: Sequence[Task], label: str, attempts: int, temperature: float) -> list[TrialSpec]:
-        """`attempts` trials of every task, group by group."""
+    def __call__(
+        self, tasks: Sequence[Task], label: str, attempts: int, temperature: float, first: int = 0
+    ) -> list[TrialSpec]:
+        """`attempts` trials of every task, group by group, counted from `first`: each number has a seed of its own."""
         budget = Budget(**self.recipe.budget.model_dump())
         harness = HarnessChoice(self.recipe.harness.name, self.recipe.harness.options)
         return [
@@ -32,7 +34,7 @@ class SpecBuilder:
                 task=task.path,
                 label=label,
                 attempt=attempt,
-                attempts=attempts,
+                attempts=first + attempts,
                 seed=self._seed(label, task.id, attempt),
                 temperature=temperature,
                 budget=budget,
@@ -41,7 +43,7 @@ class SpecBuilder:
                 split=task.split,
             )
             for task in tasks
-            for attempt in range(attempts)
+            for attempt in range(first, first + attempts)
         ]
 
     def _seed(self, label: str, task: str, attempt: int) -> int:

@@ -56,12 +56,14 @@ class SamplingParts:
 
     Attributes:
         source: The folder of the policy that the run starts from.
+        bundle: The harness that it works in.
         engine: The policy as it is now.
         auditor: Keeps what every call of it returned.
         rollouts: Runs batches of trials.
     """
 
     source: Path
+    bundle: HarnessBundle
     engine: EmbeddedEngine
     auditor: AuditedEngine
     rollouts: RolloutRunner
@@ -101,7 +103,7 @@ def sampling_parts(
             retry_pause_sec=recipe.rollout.retry_pause_sec,
             progress=watcher.trial,
         )
-        yield SamplingParts(source, engine, auditor, rollouts)
+        yield SamplingParts(source, parts.bundle, engine, auditor, rollouts)
 
 
 def engine_options(section: EngineSection) -> EngineOptions:

@@ -1,16 +1,20 @@
 """``lego-rl tasks filter``: keeps the tasks of a band of solve rates, and prints how the whole pool is distributed."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from rich.table import Table
 
+from lego_rl.commands.program import program
 from lego_rl.commands.run_outcomes import read_outcomes
 from lego_rl.commands.screen import Screen
 from lego_rl.errors import ConfigError
 from lego_rl.tasks.index.band import Band
 from lego_rl.tasks.index.file import Index, write_table
 from lego_rl.tasks.index.filter import Filtered, Share, filter_index
+from lego_rl.tasks.index.outcomes import Outcomes
 
 MOST_PARTS = 30
 """Repositories that are printed; the rest are counted together."""
@@ -19,12 +23,30 @@ MOST_UNDECIDED = 100
 """Undecided tasks that are printed; ``--decisions`` has all of them."""
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked of a task, and whose trials say so.
+
+    Attributes:
+        band: How often it has to be solved.
+        least_signal: Expected mean absolute advantage that it has to have, in [0, 1].
+        group: Trials of the group that this is of.
+        policies: Names of policies, whose trials are counted together; empty where there is one only.
+        labels: Labels of trials, likewise.
+    """
+
+    band: Band
+    least_signal: float
+    group: int
+    policies: Sequence[str] = ()
+    labels: Sequence[str] = ()
+
+
 def run(
     path: Path,
     runs: Sequence[Path],
-    band: Band,
-    least_signal: float,
-    label: str | None,
+    wanted: Wanted,
+    *,
     out: Path | None,
     undecided: Path | None,
     decisions: Path | None,
@@ -34,9 +56,7 @@ def run(
     Args:
         path: The index.
         runs: Run directories and outcomes files.
-        band: How often a task has to be solved.
-        least_signal: Expected mean absolute advantage that it has to have.
-        label: Only trials of this label.
+        wanted: What is asked of a task.
         out: Where the index of what is kept is written.
         undecided: Where the index of what further trials decide is written.
         decisions: Where the table of every task is written.
@@ -44,17 +64,44 @@ def run(
     Raises:
         LegoError: The index or a run cannot be read, or a file cannot be written.
     """
-    if not 0.0 <= least_signal <= 1.0:
-        raise ConfigError(f"--signal {least_signal} is no advantage", "choose a number from 0 to 1")
-    found = filter_index(Index.read(path), read_outcomes(runs, label), band, least_signal)
-    _print(found, Screen())
+    if not 0.0 <= wanted.least_signal <= 1.0:
+        raise ConfigError(f"--signal {wanted.least_signal} is no advantage", "choose a number from 0 to 1")
+    outcomes = read_outcomes(runs).chosen(wanted.policies, wanted.labels)
+    found = filter_index(Index.read(path), outcomes, wanted.band, wanted.least_signal, wanted.group)
+    screen = Screen()
+    _print_whose(outcomes, screen)
+    _print(found, screen)
+    if found.undecided.any():
+        _print_more(found, undecided or Path("UNDECIDED"), screen)
     for file, index in ((out, found.index.take(found.kept)), (undecided, found.index.take(found.undecided))):
         if file is not None:
             index.write(file)
-            Screen().print(f"{len(index)} tasks in {file}")
+            screen.print(f"{len(index)} tasks in {file}")
     if decisions is not None:
         write_table(found.decisions(), decisions)
-        Screen().print(f"every task in {decisions}")
+        screen.print(f"every task in {decisions}")
+
+
+def _print_whose(outcomes: Outcomes, screen: Screen) -> None:
+    """Whose trials are counted."""
+    for row in outcomes.parts():
+        screen.print(f"policy {row.policy} in {row.harness}, label {row.label}: {row.trials} trials")
+    if outcomes.repeated:
+        screen.print(f"{outcomes.repeated} stand in more than one of the runs, and count once")
+
+
+def _print_more(found: Filtered, file: Path, screen: Screen) -> None:
+    """How to run what decides."""
+    at = found.undecided
+    tally, most = found.tally, found.most
+    # A trial without a reward is run again in its own folder; elsewhere another has to take its place.
+    same = int((tally.attempts + np.maximum(0, most - tally.unknown))[at].max())
+    first, more = int(tally.attempts[at].max()), int(most[at].max())
+    screen.print(
+        f"run them with: {program()} rollout RECIPE {file} --out THE-SAME-FOLDER -n {same}, "
+        f"or: --out ANOTHER -n {more} --first-attempt {first}",
+        soft_wrap=True,
+    )
 
 
 def _print(found: Filtered, screen: Screen) -> None:
@@ -80,7 +127,7 @@ def _print(found: Filtered, screen: Screen) -> None:
     prior = found.prior
     whole, kept = (float(part.mean()) if part.size else 0.0 for part in (found.signal, found.signal[found.kept]))
     screen.print(
-        f"expected advantage: {whole:.3f} over the pool, {kept:.3f} over what is kept "
+        f"expected advantage in a group of {found.group}: {whole:.3f} over the pool, {kept:.3f} over what is kept "
         f"(solve rates fitted by beta({prior.solved:.2f}, {prior.failed:.2f}))"
     )
     undecided = found.undecided

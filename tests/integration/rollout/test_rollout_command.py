@@ -56,6 +56,7 @@ def test_parts_make_a_whole_and_nothing_that_has_a_reward_is_run_again(
     runs = [tmp_path / "one", tmp_path / "two"]
     for part, run in enumerate(runs):
         rollout.run(recipe, [pool], run, n=2, temperature=1.0, shard=f"{part}/2", overrides=())
+    assert len({read_outcomes([run]).parts()[0].policy for run in runs}) == 1
     found = read_outcomes([run / rollout.OUTCOMES for run in runs])
     tasks = sorted(path.name for path in pool.iterdir() if path.is_dir())
     assert Counter(found.table["task"].to_pylist()) == dict.fromkeys(tasks, 2)
@@ -66,7 +67,22 @@ def test_parts_make_a_whole_and_nothing_that_has_a_reward_is_run_again(
     rollout.run(recipe, [pool], runs[0], n=2, temperature=1.0, shard="0/2", overrides=())
     assert events(runs[0]) == before
     assert (runs[0] / rollout.OUTCOMES).read_bytes() == outcomes
-    with pytest.raises(RunError, match="holds rollouts of other tasks"):
-        rollout.run(recipe, [pool], runs[0], n=3, temperature=1.0, shard="0/2", overrides=())
-    with pytest.raises(RunError, match="another recipe"):
+    with pytest.raises(RunError, match="holds rollouts of another temperature"):
+        rollout.run(recipe, [pool], runs[0], n=2, temperature=0.5, shard="0/2", overrides=())
+    with pytest.raises(RunError, match="holds rollouts of another policy"):
         rollout.run(recipe, [pool], runs[0], n=2, temperature=1.0, shard="0/2", overrides=["budget.turns=3"])
+    with pytest.raises(RunError, match="another recipe"):
+        rollout.run(recipe, [pool], runs[0], n=2, temperature=1.0, shard="0/2", overrides=["run.seed=3"])
+
+
+def test_a_folder_grows_by_what_is_missing(recipe: Path, pool: Path, tmp_path: Path) -> None:
+    run, task = tmp_path / "run", min(path for path in pool.iterdir() if path.is_dir())
+    rollout.run(recipe, [task], run, n=1, temperature=1.0, shard="0/1", overrides=())
+    first = events(run)
+    rollout.run(recipe, [task], run, n=2, temperature=1.0, shard="0/1", overrides=())
+    assert {kind: count - first[kind] for kind, count in events(run).items()} == dict.fromkeys(first, 1)
+    rollout.run(recipe, [task], tmp_path / "other", n=1, temperature=1.0, shard="0/1", overrides=(), first_attempt=2)
+    found = read_outcomes([run, tmp_path / "other"])
+    assert found.table["attempt"].to_pylist() == [0, 1, 2]
+    assert len(set(found.table["seed"].to_pylist())) == 3
+    assert [part.trials for part in found.parts()] == [3]

@@ -178,7 +178,8 @@ def test_runs_and_outcomes_files_go_together(tmp_path: Path) -> None:
     read_outcomes([tmp_path / "two"]).write(tmp_path / "two.parquet")
     both = read_outcomes([tmp_path / "one", tmp_path / "two.parquet", tmp_path / "two"])
     assert both.table["reward"].to_pylist() == [0, 1, 1]
-    assert len(read_outcomes([tmp_path / "one", tmp_path / "two.parquet"], "heldout")) == 2
+    assert len(both.chosen(labels=["heldout"])) == 2
+    assert both.repeated == 2
     assert Outcomes.read(tmp_path / "two.parquet").table.equals(read_outcomes([tmp_path / "two"]).table)
 
 

@@ -1,7 +1,9 @@
 """Filtering: which trials count, what is kept, and how the pool is distributed."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,14 +26,17 @@ def index_of(*names: str) -> Index:
     return Index.of([IndexRow(name, Path("/p") / name, "made", repo=f"r/{name[0]}") for name in names])
 
 
+def outcome(task: str, number: int, reward: int | None, ended: str = "finished", **changed: Any) -> TrialOutcome:
+    made = TrialOutcome(task, "small@1", "harness 1", "pool", number, number, f"{task}--{number}", reward, ended)
+    return replace(made, **changed)
+
+
 def outcomes_of(**rewards: str) -> Outcomes:
     """Trials of tasks: ``+`` is solved, ``-`` is not, ``?`` is what a fault left."""
     marks = {"+": 1, "-": 0, "?": None}
     return Outcomes.of(
         [
-            TrialOutcome(
-                task, "pool", f"{task}--{number}", number, marks[mark], "finished" if mark != "?" else "seal_failed"
-            )
+            outcome(task, number, marks[mark], "finished" if mark != "?" else "seal_failed")
             for task, row in rewards.items()
             for number, mark in enumerate(row)
         ]
@@ -148,9 +153,17 @@ def test_outcomes_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 def test_a_trial_counts_once_and_has_one_outcome() -> None:
     outcomes = outcomes_of(a="+-")
-    assert len(Outcomes.joined([outcomes.table, outcomes.table])) == 2
+    both = Outcomes.joined([outcomes.table, outcomes.table])
+    assert (len(both), both.repeated, outcomes.repeated) == (2, 2, 0)
     with pytest.raises(TaskError, match="the trial a--1 has more than one outcome"):
         Outcomes.joined([outcomes.table, outcomes_of(a="++").table])
+
+
+def test_what_was_sampled_once_counts_once_whatever_its_trial_is_called() -> None:
+    one, other = outcome("a", 0, 1), outcome("a", 0, 1, trial="of-another-split")
+    assert len(Outcomes.of([one, other])) == 1
+    further = [outcome("a", 0, 1, seed=7), outcome("a", 4, 1), outcome("a", 0, 0, policy="small@2")]
+    assert len(Outcomes.of([one, *further])) == 4
 
 
 def test_a_reward_stands_for_what_a_fault_left_in_another_run() -> None:
@@ -161,8 +174,32 @@ def test_a_reward_stands_for_what_a_fault_left_in_another_run() -> None:
 
 def test_labels_choose_trials() -> None:
     labels = ("train", "train/step-0001", "training", "heldout")
-    outcomes = Outcomes.of([TrialOutcome("a", label, label, 0, 1, "finished") for label in labels])
-    assert outcomes.labelled("train").table["label"].to_pylist() == ["train", "train/step-0001"]
+    outcomes = Outcomes.of([outcome("a", 0, 1, label=label) for label in labels])
+    assert outcomes.chosen(labels=["train"]).table["label"].to_pylist() == ["train", "train/step-0001"]
+    assert len(outcomes.chosen(labels=["training", "heldout"])) == 2
+    with pytest.raises(TaskError, match=r"are of 4 labels: heldout \(1\), train \(1\)"):
+        outcomes.chosen()
+    with pytest.raises(TaskError, match="no trial of the label rollout"):
+        outcomes.chosen(labels=["train", "rollout"])
+
+
+def test_policies_are_counted_together_only_where_each_is_named() -> None:
+    outcomes = Outcomes.of([outcome("a", 0, 1), outcome("a", 1, 0), outcome("a", 0, 0, policy="large@2")])
+    with pytest.raises(TaskError, match=r"are of 2 policies: small@1 \(2\), large@2 \(1\)") as raised:
+        outcomes.chosen()
+    assert "--policy NAME" in raised.value.fix
+    assert outcomes.chosen(["small@1"]).table["reward"].to_pylist() == [1, 0]
+    assert len(outcomes.chosen(["small@1", "large@2"])) == 3
+    assert [(part.policy, part.trials) for part in outcomes.parts()] == [("large@2", 1), ("small@1", 2)]
+    with pytest.raises(TaskError, match="no trial of the policy small"):
+        outcomes.chosen(["small"])
+
+
+def test_a_group_of_training_has_its_own_size() -> None:
+    rewards = {"once": "+---", "twice": "++--"}
+    four, eight = (filter_index(index_of(*rewards), outcomes_of(**rewards), BAND, group=n) for n in (None, 8))
+    assert (four.group, eight.group) == (4, 8)
+    assert eight.signal.tolist() != four.signal.tolist()
 
 
 def test_what_holds_no_outcomes_is_refused(tmp_path: Path) -> None:
@@ -173,8 +210,8 @@ def test_what_holds_no_outcomes_is_refused(tmp_path: Path) -> None:
     pq.write_table(table.replace_schema_metadata(None), path)
     with pytest.raises(TaskError, match="holds no outcomes"):
         Outcomes.read(path)
-    pq.write_table(table.replace_schema_metadata({b"lego_rl_outcomes": b"3"}), path)
-    with pytest.raises(TaskError, match="has outcomes of version 3"):
+    pq.write_table(table.replace_schema_metadata({b"lego_rl_outcomes": b"1"}), path)
+    with pytest.raises(TaskError, match="has outcomes of version 1"):
         Outcomes.read(path)
     pq.write_table(table.drop_columns(["ended"]), path)
     with pytest.raises(TaskError, match="does not have the columns of outcomes"):

@@ -33,6 +33,7 @@ class Tally:
         known: ``[tasks]`` trials that are counted, `Band.of` at most.
         unknown: ``[tasks]`` trials without a reward.
         more: ``[tasks]`` trials with a reward that are not counted, for there are `Band.of` without them.
+        attempts: ``[tasks]`` one more than the highest number of a trial; 0 without one.
         elsewhere: Trials of tasks that the index does not have.
     """
 
@@ -40,6 +41,7 @@ class Tally:
     known: Counts
     unknown: Counts
     more: Counts
+    attempts: Counts
     elsewhere: int
 
 
@@ -77,7 +79,8 @@ class Filtered:
         decision: ``[tasks]`` of `Decision`.
         least: ``[tasks]`` further trials that may decide.
         most: ``[tasks]`` further trials that do.
-        signal: ``[tasks]`` expected mean absolute advantage of a next group of `Band.of`.
+        group: Trials of the next group.
+        signal: ``[tasks]`` expected mean absolute advantage of that group.
         prior: Of the pool's solve rates.
         kept: ``[tasks]`` whether it is in the band and has the least signal that is asked for.
     """
@@ -88,6 +91,7 @@ class Filtered:
     decision: Counts
     least: Counts
     most: Counts
+    group: int
     signal: Floats
     prior: Prior
     kept: npt.NDArray[np.bool_]
@@ -144,7 +148,9 @@ class Filtered:
         )
 
 
-def filter_index(index: Index, outcomes: Outcomes, band: Band, least_signal: float = 0.0) -> Filtered:
+def filter_index(
+    index: Index, outcomes: Outcomes, band: Band, least_signal: float = 0.0, group: int | None = None
+) -> Filtered:
     """Decide on every task of an index.
 
     Args:
@@ -152,6 +158,7 @@ def filter_index(index: Index, outcomes: Outcomes, band: Band, least_signal: flo
         outcomes: Trials; those of tasks that the index does not have are counted and left out.
         band: How often a task has to be solved.
         least_signal: Expected mean absolute advantage that it has to have, in [0, 1].
+        group: Trials of the group that this is of; `Band.of` where unset.
 
     Raises:
         TaskError: Two tasks of the index have directories of one name, so that their trials cannot be told apart, or no
@@ -165,9 +172,10 @@ def filter_index(index: Index, outcomes: Outcomes, band: Band, least_signal: flo
     decision = band.decide(tally.solved, tally.known)
     missing = band.missing(tally.solved, tally.known)
     prior = fit_prior(tally.solved, tally.known)
-    signal = expected_signal(tally.solved, tally.known, band.of, prior)
+    size = group or band.of
+    signal = expected_signal(tally.solved, tally.known, size, prior)
     kept = (decision == Decision.IN) & (signal >= least_signal)
-    return Filtered(index, band, tally, decision, missing.least, missing.most, signal, prior, kept)
+    return Filtered(index, band, tally, decision, missing.least, missing.most, size, signal, prior, kept)
 
 
 def tally_of(index: Index, outcomes: Outcomes, of: int) -> Tally:
@@ -186,11 +194,14 @@ def tally_of(index: Index, outcomes: Outcomes, of: int) -> Tally:
     graded = here & (reward >= 0)
     counted = graded & (_rank(at, graded) < of)  # outcomes are in the order of their attempts
     size = len(names)
+    attempts = np.zeros(size, dtype=np.int64)
+    np.maximum.at(attempts, at[here], table["attempt"].to_numpy()[here] + 1)
     return Tally(
         solved=np.bincount(at[counted & (reward == 1)], minlength=size),
         known=np.bincount(at[counted], minlength=size),
         unknown=np.bincount(at[here & (reward < 0)], minlength=size),
         more=np.bincount(at[graded & ~counted], minlength=size),
+        attempts=attempts,
         elsewhere=int((~here).sum()),
     )
 
