@@ -125,14 +125,23 @@ class Demo:
 
 
 def figures_of(validations: Path, rollout: Path) -> dict[str, dict[str, int]]:
-    """Who tried → tries that were graded, those that solved a task, and those of which nothing is known."""
-    gradings: Counter[tuple[str, int]] = Counter()
+    """Who tried → tries that were graded, those that solved a task, and those of which nothing is known: they did not
+    run to their end, or did not come to be."""
+    gradings: Counter[tuple[str, int | None]] = Counter()
     last = {line["task"]: line for line in map(json.loads, validations.read_text(encoding="utf-8").splitlines())}
-    for attempt in (attempt for line in last.values() for attempt in line["attempts"]):
-        gradings[attempt["variant"], attempt["reward"]] += 1
+    for line in last.values():
+        for attempt in line["attempts"]:
+            gradings[attempt["variant"], attempt["reward"] if attempt["ended"] == "completed" else None] += 1
+        for variant in ("empty", "gold"):
+            made = sum(attempt["variant"] == variant for attempt in line["attempts"])
+            gradings[variant, None] += max(0, line["times"] - made)
     rewards = Counter(read_outcomes([rollout]).table["reward"].to_pylist())
     figures = {
-        who: {"tries": gradings[variant, 0] + gradings[variant, 1], "solved": gradings[variant, 1], "unknown": 0}
+        who: {
+            "tries": gradings[variant, 0] + gradings[variant, 1],
+            "solved": gradings[variant, 1],
+            "unknown": gradings[variant, None],
+        }
         for who, variant in (("empty patch", "empty"), ("gold patch", "gold"))
     }
     policy = {"tries": rewards[0] + rewards[1], "solved": rewards[1], "unknown": rewards[None]}

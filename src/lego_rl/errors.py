@@ -30,6 +30,10 @@ class TaskError(LegoError):
     """A task directory that is incomplete or contradicts itself."""
 
 
+class ExtraError(TaskError):
+    """A task that needs a package which is not installed here: nothing is wrong with the task."""
+
+
 class SandboxError(LegoError):
     """A sandbox that could not be built, and never a weaker one instead; or one that broke, or refused a transfer."""
 

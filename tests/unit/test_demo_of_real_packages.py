@@ -21,9 +21,15 @@ def test_what_is_fetched_is_pinned_by_its_content() -> None:
 
 @pytest.mark.parametrize("solved", [0, 3])
 def test_figures_are_what_was_graded(solved: int, tmp_path: Path) -> None:
-    attempts = [{"variant": variant, "reward": int(variant == "gold")} for variant in ("empty", "gold") for _ in "123"]
-    stale = {"task": "one", "attempts": [{"variant": "gold", "reward": 0}]}
-    lines = [stale, {"task": "one", "attempts": attempts}, {"task": "two", "attempts": attempts}]
+    attempts = [
+        {"variant": variant, "reward": int(variant == "gold"), "ended": "completed"}
+        for variant in ("empty", "gold")
+        for _ in "123"
+    ]
+    slow = [*attempts[:5], {"variant": "gold", "reward": 0, "ended": "timed_out"}]
+    stale = {"task": "one", "times": 3, "attempts": attempts[:1]}
+    made = {"one": attempts, "two": attempts, "slow": slow, "no sandbox": []}
+    lines = [stale, *({"task": task, "times": 3, "attempts": tries} for task, tries in made.items())]
     (tmp_path / "validation.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     rewards = [1] * solved + [0] * (4 - solved) + [None]
     Outcomes.of(
@@ -33,7 +39,7 @@ def test_figures_are_what_was_graded(solved: int, tmp_path: Path) -> None:
         ]
     ).write(tmp_path / "outcomes.parquet")
     assert figures_of(tmp_path / "validation.jsonl", tmp_path / "outcomes.parquet") == {
-        "empty patch": {"tries": 6, "solved": 0, "unknown": 0},
-        "gold patch": {"tries": 6, "solved": 6, "unknown": 0},
+        "empty patch": {"tries": 9, "solved": 0, "unknown": 3},
+        "gold patch": {"tries": 8, "solved": 8, "unknown": 4},
         "policy": {"tries": 4, "solved": solved, "unknown": 1},
     }

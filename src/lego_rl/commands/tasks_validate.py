@@ -53,7 +53,7 @@ def validate(
 
     Raises:
         ConfigError: A key of the sandbox is wrong.
-        TaskError: There is no task, or, without `out`, one is not valid.
+        TaskError: There is no task, of one nothing could be found out, or, without `out`, one is not valid.
         SandboxError: Tests cannot be run here.
         KeyboardInterrupt: Somebody asked for the end; the same command goes on from there.
     """
@@ -79,8 +79,14 @@ def validate(
     if out is not None:
         valid = valid_index(folders, {each.task for each in found if each.judgement == "valid"})
         valid.write(out)
-        screen.print(f"{len(valid)} tasks in {out}")
-    elif wrong:
+        screen.print(f"{len(valid)} tasks in {out}, {wrong} left out")
+    faults = sum(each.judgement == "fault" for each in found)
+    if faults:
+        raise TaskError(
+            f"of {faults} of {len(found)} tasks nothing is known: what they need could not be had",
+            "mend what the lines above name, then run the same command again",
+        )
+    if wrong and out is None:
         raise TaskError(
             f"{wrong} of {len(found)} tasks are not valid", "leave them out with --out FILE; the lines above say why"
         )

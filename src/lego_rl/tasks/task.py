@@ -101,12 +101,17 @@ class Task:
             TaskError: A file is missing or says something impossible; the message names it.
         """
         task = cls.load_unlisted(path)
-        if isinstance(task.tests, TestSpec) and not task.tests.fail_to_pass:
+        if not isinstance(task.tests, TestSpec):
+            return task
+        if task.source is not None and "lists" in task.source.unmeasured:
+            raise TaskError(
+                f"which tests decide over task {task.id} is not known yet",
+                "find out with: lego-rl tasks validate --record",
+            )
+        if not task.tests.fail_to_pass:
             raise TaskError(
                 f"{path / 'tests' / 'spec.json'} names no FAIL_TO_PASS test",
-                "a task without a failing test cannot be graded; find out with: lego-rl tasks validate --record"
-                if task.source is not None and "lists" in task.source.unmeasured
-                else "a task without a failing test cannot be graded",
+                "a task without a failing test cannot be graded",
             )
         return task
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import override
 
-from lego_rl.errors import TaskError
+from lego_rl.errors import ExtraError
 from lego_rl.tasks.reports.lines import FAILED, OF_PYTEST, OTHER, PYTEST, STATUSES, Found, Wanted, pytest_tests
 from lego_rl.tasks.reports.log import LogParser
 
@@ -64,7 +64,7 @@ class SwebenchParser(LogParser):
     @override
     def check_usable(self) -> None:
         if importlib.util.find_spec("swebench") is None:
-            raise TaskError(f"the log parser {self.name} is of swebench 5, which is not installed", INSTALL)
+            raise ExtraError(f"the log parser {self.name} is of swebench 5, which is not installed", INSTALL)
 
     def _read_log(self, text: str, wanted: Iterable[str] | None) -> Found:
         tests = None if wanted is None else tuple(wanted)
@@ -84,7 +84,7 @@ class SwebenchParser(LogParser):
         except subprocess.TimeoutExpired:
             return []
         if done.returncode == NOT_INSTALLED:
-            raise TaskError(f"the installed swebench has no log parser {self.name}", INSTALL)
+            raise ExtraError(f"the installed swebench has no log parser {self.name}", INSTALL)
         return [] if done.returncode != 0 else [(test, word) for test, word in json.loads(done.stdout)]
 
 

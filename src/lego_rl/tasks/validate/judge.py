@@ -32,7 +32,7 @@ MEANINGS: Mapping[Judgement, str] = {
     "nothing_decides": "no test fails without the solution and passes with it, every time",
     "not_graded": "the tests did not run to their end",
     "unusable": "the task cannot be read or graded",
-    "fault": "sandboxes could not be had; run the command again",
+    "fault": "sandboxes or a package could not be had; mend that and run the command again",
 }
 
 UNGRADED: frozenset[Judgement] = frozenset({"unusable", "fault"})

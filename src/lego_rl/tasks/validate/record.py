@@ -1,6 +1,7 @@
 """Finds out which tests decide, for a task that does not say: those that fail without the fix and pass with it.
 
 Invariant: a test is on a list only where every run said so; what passed in some runs and not in others is on none.
+Lists are known (`lists` is no longer in ``unmeasured``) when the task is valid with them, and not before.
 """
 
 import json
@@ -43,8 +44,20 @@ def check_listing(task: Task) -> None:
 
 
 def is_unlisted(task: Task) -> bool:
-    """Whether a task does not say which tests decide."""
-    return isinstance(task.tests, TestSpec) and not task.tests.fail_to_pass
+    """Whether a task does not say which tests decide, or says it before that is known."""
+    unknown = task.source is not None and "lists" in task.source.unmeasured
+    return isinstance(task.tests, TestSpec) and (unknown or not task.tests.fail_to_pass)
+
+
+def not_listing(empty: Sequence[Graded], gold: Sequence[Graded]) -> str | None:
+    """Why some gradings teach nothing: a run that did not end says nothing of the tests that it did not reach."""
+    for name, some in (("without a change", empty), ("with its solution", gold)):
+        for each in some:
+            if each.ended != "completed":
+                return f"{name}: {each.ended.replace('_', ' ')}"
+            if not each.report.content:
+                return f"{name}: no report, or one that is too long to be kept"
+    return None
 
 
 def lists_of(parser: str, empty: Sequence[Graded], gold: Sequence[Graded]) -> Lists:
@@ -71,18 +84,39 @@ def _passed(runs: Sequence[dict[str, TestStatus]]) -> tuple[frozenset[str], froz
     return frozenset.intersection(*sets), frozenset.union(*sets)
 
 
-def write_lists(task: Path, lists: Lists) -> None:
-    """Write the lists into a task's specification, and that they are known now into its ``task.toml``.
+class Listing:
+    """The lists of one task, while it is found out whether it is valid with them.
+
+    Args:
+        task: The task directory.
+        lists: What was found.
 
     Raises:
         OSError: The disk does not take it.
     """
-    spec_file, config_file = task / "tests" / "spec.json", task / "task.toml"
-    spec = json.loads(spec_file.read_text(encoding="utf-8"))
-    spec |= {"FAIL_TO_PASS": lists.fail_to_pass, "PASS_TO_PASS": lists.pass_to_pass}
-    config = tomllib.loads(config_file.read_text(encoding="utf-8"))
-    source = config.get("metadata", {}).get("source", {})
-    if "unmeasured" in source:
-        source["unmeasured"] = [each for each in source["unmeasured"] if each != "lists"]
-    durable.write_text(spec_file, json.dumps(spec, indent=2) + "\n")
-    durable.write_text(config_file, tomli_w.dumps(config))
+
+    def __init__(self, task: Path, lists: Lists) -> None:
+        self._spec, self._config = task / "tests" / "spec.json", task / "task.toml"
+        self._before = self._spec.read_text(encoding="utf-8")
+        spec = json.loads(self._before) | {"FAIL_TO_PASS": lists.fail_to_pass, "PASS_TO_PASS": lists.pass_to_pass}
+        durable.write_text(self._spec, json.dumps(spec, indent=2) + "\n")
+
+    def keep(self) -> None:
+        """They are known now.
+
+        Raises:
+            OSError: The disk does not take it.
+        """
+        config = tomllib.loads(self._config.read_text(encoding="utf-8"))
+        source = config.get("metadata", {}).get("source")
+        if isinstance(source, dict) and "unmeasured" in source:
+            source["unmeasured"] = [each for each in source["unmeasured"] if each != "lists"]
+            durable.write_text(self._config, tomli_w.dumps(config))
+
+    def take_back(self) -> None:
+        """They are not: the specification is as it was.
+
+        Raises:
+            OSError: The disk does not take it.
+        """
+        durable.write_text(self._spec, self._before)

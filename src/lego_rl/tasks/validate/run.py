@@ -2,17 +2,18 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from lego_rl.errors import SandboxError, TaskError
+from lego_rl.errors import ExtraError, SandboxError, TaskError
 from lego_rl.tasks.at_once import all_of, once_more
 from lego_rl.tasks.task import Task, TestSpec
 from lego_rl.tasks.validate.grader import VARIANTS, Graded, Grader, Variant
 from lego_rl.tasks.validate.journal import Validations, directory_digest
 from lego_rl.tasks.validate.judge import MEANINGS, Judgement, Validation, attempt, judge
-from lego_rl.tasks.validate.record import Lists, check_listing, is_unlisted, lists_of, write_lists
+from lego_rl.tasks.validate.record import Listing, check_listing, is_unlisted, lists_of, not_listing
 
 
 class Watcher(Protocol):
@@ -69,55 +70,88 @@ class Validator:
         return known
 
     async def _judged(self, folder: Path, digest: str) -> Validation:
-        graded: dict[Variant, list[Graded]] = {variant: [] for variant in VARIANTS}
-        unsteady: tuple[str, ...] = ()
-
-        def ended(judgement: Judgement, reason: str, flaky: tuple[str, ...] = ()) -> Validation:
-            return Validation(
-                task=folder.name,
-                digest=digest,
-                sandboxes=self.grader.sandboxes,
-                times=self.times,
-                judgement=judgement,
-                reason=reason,
-                flaky=tuple(sorted({*flaky, *unsteady})),
-                attempts=tuple(attempt(variant, each) for variant in VARIANTS for each in graded[variant]),
-            )
-
+        trying = _Trying(folder, digest, self.grader.sandboxes, self.times)
         try:
             task = await asyncio.to_thread(Task.load_unlisted if self.record else Task.load, folder)
             if is_unlisted(task):
-                lists = await self._recorded(task, graded)
-                unsteady = lists.flaky
-                if not lists.fail_to_pass:
-                    return ended("nothing_decides", MEANINGS["nothing_decides"])
-                await asyncio.to_thread(write_lists, folder, lists)
-                graded = {variant: [] for variant in VARIANTS}
-                task = await asyncio.to_thread(Task.load, folder)
-                digest = await asyncio.to_thread(directory_digest, folder)
-            await once_more(lambda: self.grader.look(task))
-            for variant in VARIANTS:
-                for _ in range(self.times):
-                    graded[variant].append(await self._graded(task, variant))
+                return await self._recorded(task, trying)
+            return await self._verdict(task, trying)
+        except ExtraError as error:
+            return trying.ended("fault", str(error))
         except TaskError as error:
-            return ended("unusable", str(error))
+            return trying.ended("unusable", str(error))
         except SandboxError as error:
-            return ended("fault", str(error))
-        spec = task.tests if isinstance(task.tests, TestSpec) else None
-        return ended(*judge(spec, graded["empty"], graded["gold"]))
+            return trying.ended("fault", str(error))
 
-    async def _recorded(self, task: Task, graded: dict[Variant, list[Graded]]) -> Lists:
-        """Find out which tests decide; the gradings are left in `graded`.
+    async def _verdict(self, task: Task, trying: "_Trying") -> Validation:
+        await once_more(lambda: self.grader.look(task))
+        empty, gold = await self._graded(task, trying)
+        return trying.ended(*judge(task.tests if isinstance(task.tests, TestSpec) else None, empty, gold))
+
+    async def _recorded(self, task: Task, trying: "_Trying") -> Validation:
+        """Find out which tests decide, and whether the task is valid with them; only then are they written down.
 
         Raises:
             TaskError: This kind of report names only tests that it is asked for.
         """
         assert isinstance(task.tests, TestSpec)
         check_listing(task)
+        empty, gold = await self._graded(task, trying)
+        if (why := not_listing(empty, gold)) is not None:
+            return trying.ended("not_graded", why)
+        lists = lists_of(task.tests.parser, empty, gold)
+        trying.flaky = lists.flaky
+        if not lists.fail_to_pass:
+            return trying.ended("nothing_decides", MEANINGS["nothing_decides"])
+        listing = await asyncio.to_thread(Listing, trying.folder, lists)
+        found = None
+        try:
+            listed = await asyncio.to_thread(Task.load_unlisted, trying.folder)
+            found = await self._verdict(listed, trying)
+        finally:
+            known = found is not None and found.judgement == "valid"
+            await asyncio.to_thread(listing.keep if known else listing.take_back)
+        digest = await asyncio.to_thread(directory_digest, trying.folder)
+        return found.model_copy(update={"digest": digest})
+
+    async def _graded(self, task: Task, trying: "_Trying") -> tuple[list[Graded], list[Graded]]:
+        """Gradings without a change and with the solution."""
+        trying.graded = {variant: [] for variant in VARIANTS}
         for variant in VARIANTS:
             for _ in range(self.times):
-                graded[variant].append(await self._graded(task, variant))
-        return lists_of(task.tests.parser, graded["empty"], graded["gold"])
+                trying.graded[variant].append(await once_more(partial(self.grader.grade, task, variant)))
+        return trying.graded["empty"], trying.graded["gold"]
 
-    async def _graded(self, task: Task, variant: Variant) -> Graded:
-        return await once_more(lambda: self.grader.grade(task, variant))
+
+@dataclass
+class _Trying:
+    """A task that is being judged.
+
+    Attributes:
+        folder: Its directory.
+        digest: Of every byte of it, before.
+        sandboxes: Names the sandboxes that it is graded in.
+        times: How often each variant is graded.
+        graded: The gradings so far.
+        flaky: Tests that are on no list.
+    """
+
+    folder: Path
+    digest: str
+    sandboxes: str
+    times: int
+    graded: dict[Variant, list[Graded]] = field(default_factory=dict)
+    flaky: tuple[str, ...] = ()
+
+    def ended(self, judgement: Judgement, reason: str, flaky: tuple[str, ...] = ()) -> Validation:
+        """What is found."""
+        return Validation(
+            task=self.folder.name,
+            digest=self.digest,
+            sandboxes=self.sandboxes,
+            times=self.times,
+            judgement=judgement,
+            reason=reason,
+            flaky=tuple(sorted({*flaky, *self.flaky})),
+            attempts=tuple(attempt(variant, each) for variant in self.graded for each in self.graded[variant]),
+        )

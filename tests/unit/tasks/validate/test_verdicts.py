@@ -216,6 +216,60 @@ async def test_a_task_whose_lists_would_be_empty_is_left_as_it_is(tmp_path: Path
     assert (again, other.graded) == (found, 0)
 
 
+@pytest.mark.parametrize(
+    ("empty", "gold", "judgement", "reason"),
+    [
+        (
+            Graded(0, "timed_out", {}, 0.1, log("FAILED t.py::new - no")),
+            None,
+            "not_graded",
+            "without a change: timed out",
+        ),
+        (None, Graded(0, "no_report", {}, 0.1, log("PASSED t.py::new")), "not_graded", "with its solution: no report"),
+        (Graded(0, "completed", {}, 0.1, Report(b"")), None, "not_graded", "too long to be kept"),
+        (
+            None,
+            Graded(0, "completed", {"t.py::new": "failed"}, 0.1, log("PASSED t.py::new")),
+            "gold_fails",
+            "t.py::new",
+        ),
+    ],
+)
+async def test_lists_are_kept_only_if_the_task_is_valid_with_them(
+    empty: Graded | None, gold: Graded | None, judgement: Judgement, reason: str, tmp_path: Path
+) -> None:
+    unlisted = TestsPart((), (), "true", "pytest-log", "#!/bin/sh\n", files={"t.py": b"x"})
+    source = Provenance(format="OpenSWE", instance_id="1", unmeasured=("tests", "lists"))
+    task = write_task(tmp_path, "one", tests=unlisted, source=source)
+    before = Graded(0, "completed", {"t.py::new": "failed"}, 0.1, log("FAILED t.py::new - no"))
+    after = Graded(1, "completed", {"t.py::new": "passed"}, 0.1, log("PASSED t.py::new"))
+    digest = directory_digest(task)
+    (found,) = await validate(Scripted(empty or before, gold or after), tmp_path, task, record=True)
+    assert found.judgement == judgement
+    assert reason in found.reason
+    assert (directory_digest(task), found.digest) == (digest, digest)
+
+    if judgement == "gold_fails":  # it was graded with lists, and is known
+        return
+    good = Scripted(before, after)
+    (found,) = await validate(good, tmp_path, task, times=4, record=True)
+    assert (found.judgement, good.graded) == ("valid", 16)
+
+
+async def test_lists_of_a_run_that_was_killed_are_found_out_again(tmp_path: Path) -> None:
+    half = TestsPart(("t.py::old",), (), "true", "pytest-log", "#!/bin/sh\n", files={"t.py": b"x"})
+    source = Provenance(format="OpenSWE", instance_id="1", unmeasured=("lists",))
+    task = write_task(tmp_path, "one", tests=half, source=source)
+    before = Graded(0, "completed", {"t.py::new": "failed"}, 0.1, log("FAILED t.py::new - no"))
+    after = Graded(1, "completed", {"t.py::new": "passed"}, 0.1, log("PASSED t.py::new"))
+    (untold,) = await validate(Scripted(), tmp_path, task)
+    assert (untold.judgement, "is not known yet" in untold.reason) == ("unusable", True)
+    (found,) = await validate(Scripted(before, after), tmp_path, task, record=True)
+    loaded = Task.load(task)
+    assert isinstance(loaded.tests, TestSpec)
+    assert (found.judgement, loaded.tests.fail_to_pass) == ("valid", ("t.py::new",))
+
+
 async def test_a_report_that_lists_no_tests_is_said_before_any_test_is_run(tmp_path: Path) -> None:
     unlisted = TestsPart((), (), "true", "pytest-junit", "#!/bin/sh\n", files={"t.py": b"x"})
     grader = Scripted()
@@ -233,7 +287,7 @@ async def test_what_is_missing_here_is_asked_for_again(tmp_path: Path, monkeypat
     there = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "swebench" else there(name))
     (found,) = await validate(grader, tmp_path, task)
-    assert (found.judgement, grader.graded) == ("unusable", 0)
+    assert (found.judgement, grader.graded) == ("fault", 0)
     assert "pip install 'lego-rl[swebench]'" in found.reason
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if name == "swebench" else there(name))
     (found,) = await validate(grader, tmp_path, task)
