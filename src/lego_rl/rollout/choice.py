@@ -57,7 +57,7 @@ class Choice:
         begun = Choice.read(directory)
         if begun is not None:
             said, now = asdict(begun), asdict(self)
-            if differing := [name for name in said if said[name] != now[name]]:
+            if differing := [name for name in reversed(said) if said[name] != now[name]]:
                 name = differing[0]
                 raise RunError(
                     f"{directory.path} holds rollouts of another {name}: {said[name]}, and not {now[name]}",
