@@ -11,7 +11,11 @@ from lego_rl.errors import TaskError
 from lego_rl.plain_text import plain_line
 from lego_rl.tasks.decontaminate.reference import read_reference
 from lego_rl.tasks.decontaminate.report import Decontaminated, decontaminate, rules_named
+from lego_rl.tasks.decontaminate.rule import RuleName
 from lego_rl.tasks.index.file import Index, write_table
+
+TEXTS = (RuleName.ISSUE_TEXT, RuleName.PATCH)
+"""Rules that compare what a list of names does not have."""
 
 
 def run(path: Path, against: str, relax: Sequence[str], out: Path | None, report: Path | None, *, check: bool) -> None:
@@ -27,7 +31,7 @@ def run(path: Path, against: str, relax: Sequence[str], out: Path | None, report
 
     Raises:
         LegoError: The index or the reference cannot be read, a rule has another name, or, where `check`, a task is hit
-            by a rule that is not relaxed.
+            by a rule that is not relaxed, or no row of the reference names a repository.
     """
     relaxed = rules_named(relax)
     index, reference = Index.read(path), read_reference(against)
@@ -43,6 +47,14 @@ def run(path: Path, against: str, relax: Sequence[str], out: Path | None, report
         clean = index.take(~found.contaminated)
         clean.write(out)
         screen.print(f"{len(clean)} tasks in {out}")
+    if not any(rule.reference for rule in found.rules if rule.rule in TEXTS):
+        screen.print(f"issue texts and patches were not compared: {against} has none", soft_wrap=True)
+    names = next(rule for rule in found.rules if rule.rule is RuleName.REPOSITORY)
+    if check and not names.reference and not names.relaxed:
+        raise TaskError(
+            f"no row of {against} names a repository, so that a task of one of its repositories cannot be told",
+            "give rows with repo or an id that names it, or say that you know: --relax repository",
+        )
     if check and contaminated:
         raise TaskError(
             f"{path} has {contaminated} tasks of {against}",
@@ -59,5 +71,7 @@ def _print(found: Decontaminated, screen: Screen) -> None:
     for rule in found.rules:
         lacking = f"{rule.not_comparable} without {rule.needs}" if rule.not_comparable else ""
         with_it = str(rule.reference) if rule.reference else "nothing to compare with"
+        if 0 < rule.reference < found.compared_with:
+            with_it = f"{rule.reference} of {found.compared_with}"
         table.add_row(f"{rule.rule}{' (relaxed)' if rule.relaxed else ''}", str(rule.tasks), lacking, with_it)
     screen.print(table)

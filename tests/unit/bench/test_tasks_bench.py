@@ -53,7 +53,7 @@ def test_figures_are_of_what_was_found() -> None:
         Hit(places["evaluated-3__held-3-9"], RuleName.REPOSITORY, "x", ""),
     ]
     assert planted_kind(names[0]) == ("issue", "moved")
-    assert accuracy(Decontaminated(index, hits, [], frozenset())) == {
+    assert accuracy(Decontaminated(index, hits, [], frozenset(), 2)) == {
         "found": {"issue": {"moved": 0.5}, "patch": {}},
         "false_positives": {
             "issue-text": {"same_repository": 0.0, "other_repositories": 0.5},

@@ -120,6 +120,19 @@ def test_a_check_fails_where_something_is_left_and_passes_where_it_is_relaxed(le
     assert pq.read_table("hits.parquet").to_pylist()[0]["rule"] == "repository"
 
 
+def test_a_check_needs_a_reference_that_names_repositories(lego: Run, pool: Path) -> None:
+    lego("tasks", "index", "pool", "--out", "index.parquet")
+    Path("commits.json").write_text(json.dumps([{"instance_id": "one", "base_commit": "0" * 40}]))
+    command = ("tasks", "decontaminate", "index.parquet", "--against", "commits.json", "--check")
+    said = lego(*command, code=1)
+    assert "no row of commits.json names a repository" in said
+    printed = lego(*command, "--relax", "repository")
+    assert "issue texts and patches were not compared: commits.json has none" in printed
+    Path("ids.csv").write_text("instance_id,repo\nsympy__sympy-1,sympy/sympy\n")
+    said = lego("tasks", "decontaminate", "index.parquet", "--against", "ids.csv", "--check", code=1)
+    assert "ids.csv is of no kind that is known" in said
+
+
 def test_an_index_is_shown_counted_split_and_merged(lego: Run, pool: Path) -> None:
     lego("tasks", "index", "pool", "--out", "index.parquet", "--data-source", "mine")
     assert f"{TASKS[0]}  mine    train  made/repository-0" in lego("tasks", "show", "index.parquet")

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ PLANTED = [
     (
         "an image of SWE-rebench V2",
         row(repo=None, image="swerebenchv2/unidata-netcdf-c:1925-ad6bff3"),
-        {"repository", "pull-request", "commit"},
+        {"repository", "instance", "pull-request", "commit"},
     ),
     ("the id", row("sympy__sympy-20212"), {"repository", "instance", "pull-request"}),
     ("the id in capitals", row("SymPy__SymPy-20212"), {"repository", "instance", "pull-request"}),
@@ -94,6 +95,27 @@ PLANTED = [
     ("the base commit in capitals", row(base_commit=BASE.upper()), {"commit"}),
     ("the base commit, short", row(base_commit=BASE[:7]), {"commit"}),
     ("a mirror at the base commit", row("made__made.86d3f0e2.func_x__1"), {"commit"}),
+    ("the id with a sharp", row("sympy__sympy#20212", None), {"repository", "instance", "pull-request"}),
+    ("the id with a word", row("sympy__sympy-pr-20212", None), {"repository", "instance", "pull-request"}),
+    ("the id within another", row("rewrite__sympy-sympy-20212-v2", "made/made"), {"instance"}),
+    ("the id within an image's", row(image="registry/me__sympy-sympy-20212:1"), {"instance"}),
+    ("an address of the interface", row(repo="https://api.github.com/repos/sympy/sympy"), {"repository"}),
+    ("an address for pip", row(repo="git+https://github.com/sympy/sympy.git@1.12"), {"repository"}),
+    ("an address for ssh", row(repo="ssh://git@github.com:22/sympy/sympy.git"), {"repository"}),
+    ("a mirror elsewhere", row(repo="https://gitee.com/mirrors/sympy"), {"fork"}),
+    ("with a commit", row(repo="sympy/sympy@86d3f0e"), {"repository"}),
+    ("with a number", row(repo="sympy/sympy#123"), {"repository"}),
+    ("with blanks", row(repo=" sympy / sympy "), {"repository"}),
+    ("with a sign that nobody sees", row(repo="sym\u200bpy/sympy"), {"repository"}),
+    ("in wide letters", row(repo="\uff53ympy/sympy"), {"repository"}),
+    ("a mirror with a branch", row(repo="swesmith/sympy__sympy.2ab64612.x"), {"repository"}),
+    ("a release", row(repo="sympy-1.12"), {"repository"}),
+    ("another sign in a bare name", row(repo="netcdf_c"), {"repository"}),
+    ("another sign in a fork", row(repo="somebody/netcdf_c"), {"fork"}),
+    *(
+        (f"{text!r} for a repository", row("made-1", text), {"provenance"})
+        for text in ("n/a", "unknown", "None/none", "?", "-", ".", "http://", "a b/c", "no repository", "\u200b")
+    ),
     ("no repository at all", row("made-1", None), {"provenance"}),
 ]
 
@@ -118,6 +140,29 @@ def test_a_cross_posted_issue_is_found(strength: str, place: Path) -> None:
     )
     (hit,) = decontaminate(index, EVALUATED).hits
     assert (index.ids[hit.task], hit.rule, hit.reference) == ("made__made-1", RuleName.ISSUE_TEXT, "sympy__sympy-20212")
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "\u200b".join,
+        lambda text: "".join(f"{each}\u0301" if each.isalpha() else each for each in text),
+        lambda text: "".join(chr(ord(each) + 0xFEE0) if "!" <= each <= "~" else each for each in text),
+        lambda text: f"{'another word or two ' * 60_000}{text}",
+    ],
+    ids=["signs that nobody sees", "accents", "wide letters", "behind a megabyte"],
+)
+def test_an_issue_in_other_characters_is_found(hidden: Callable[[str], str], place: Path) -> None:
+    index = Index.of([write_task(place, row(), hidden(WORDS.text()))])
+    assert [hit.rule for hit in decontaminate(index, EVALUATED).hits] == [RuleName.ISSUE_TEXT]
+
+
+def test_half_a_character_in_a_reference_is_another_character(place: Path) -> None:
+    made = {"instance_id": "x__y-1", "problem_statement": f"\ud800 {WORDS.text()}", "patch": "\ud800"}
+    (place / "half.json").write_text(json.dumps([made]))
+    index = Index.of([write_task(place, row(), WORDS.text())])
+    (hit,) = decontaminate(index, read_reference(str(place / "half.json"))).hits
+    assert hit.rule is RuleName.ISSUE_TEXT
 
 
 @pytest.mark.parametrize("strength", ["reapplied", "reversed", "indented", "commented", "20 % of names"])
@@ -218,6 +263,10 @@ def test_a_reference_is_read_from_any_of_its_forms(tmp_path: Path) -> None:
         ReferenceTask("sympy__sympy-1"),
         ReferenceTask("django/django#12"),
     ]
+    (tmp_path / "IDS.TXT").write_text("\ufeffsympy__sympy-1\r\n")
+    assert read_reference(str(tmp_path / "IDS.TXT")) == [ReferenceTask("sympy__sympy-1")]
+    (tmp_path / "multi.json").write_text(json.dumps([{"org": "cli", "repo": "cli", "number": 7, "instance_id": "x"}]))
+    assert read_reference(str(tmp_path / "multi.json")) == [ReferenceTask("x", "cli/cli", pull_request=7)]
     (tmp_path / "pairs.json").write_text(json.dumps([["sympy__sympy-1", BASE]]))
     assert read_reference(str(tmp_path / "pairs.json")) == [ReferenceTask("sympy__sympy-1", base_commit=BASE)]
 
@@ -252,7 +301,7 @@ def test_the_shipped_reference_finds_itself(place: Path) -> None:
         ("no.parquet", None, "there is no reference"),
         ("bad.parquet", "text", "is no Parquet file"),
         ("bad.json", "{", "bad.json ends at byte 1"),
-        ("bad.jsonl", '{"instance_id": "a"}\n{', r"the row at .*bad.jsonl:2 cannot be read: it is no JSON"),
+        ("bad.jsonl", '{"instance_id": "a__b-1"}\n{', r"the row at .*bad.jsonl:2 cannot be read: it is no JSON"),
         ("page.jsonl", "<html>\n</html>\n", r"the row at .*page.jsonl:1 cannot be read: it is no JSON"),
         ("table.csv", "instance_id,repo\na__b-1,a/b\n", "is of no kind that is known"),
         ("bare", "a__b-1\n", "is of no kind that is known"),
@@ -260,6 +309,13 @@ def test_the_shipped_reference_finds_itself(place: Path) -> None:
         ("numbers.json", "[1, 2]", r"the row at .*numbers.json:1 is neither an id nor an object"),
         ("nothing.json", '[{"problem_statement": "a"}]', r"the row at .*:1 has no instance_id, no image and no repo"),
         ("empty.jsonl", "\n", "holds no row to compare with"),
+        ("ids.csv", "instance_id,repo\ndjango__django-11099,django/django\n", "of no kind that is known"),
+        ("ids.yaml", "- django__django-11099\n", "of no kind that is known"),
+        ("table.txt", "instance_id,repo\ndjango__django-11099,django/django\n", "the row at .* names no repository"),
+        ("ids.txt", "django__django-11099\n- django__django-11099\n", "the row at .*ids.txt:2.* names no repository"),
+        ("notes.txt", "django__django-11099 # seen\n", "the row at .* names no repository"),
+        ("empty.json", '[{"instance_id": "task-1", "repo": "n/a"}]', "the row at .*'task-1', names no repository"),
+        ("short.json", '[{"instance_id": "task-1", "problem_statement": "a b"}]', "has no text to compare with"),
     ],
 )
 def test_a_reference_that_cannot_be_read_is_refused(
@@ -269,4 +325,4 @@ def test_a_reference_that_cannot_be_read_is_refused(
         (tmp_path / name).write_text(content)
     with pytest.raises(TaskError, match=problem) as raised:
         read_reference(str(tmp_path / name))
-    assert "swe-bench-verified" in raised.value.fix
+    assert "swe-bench-verified" in raised.value.fix or "OWNER__NAME-NUMBER" in raised.value.fix

@@ -83,7 +83,7 @@ def test_nothing_is_near_nothing() -> None:
 
 def test_words_are_those_of_any_script_and_none_of_the_markup() -> None:
     text = "## Déjà `vu`!\r\n\tpreis_x 42 — 日本語"
-    assert words_of(pa.array([text])).to_pylist() == [["déjà", "vu", "preis", "x", "42", "日本語"]]
+    assert words_of(pa.array([text])).to_pylist() == [["deja", "vu", "preis", "x", "42", "日本語"]]
 
 
 def test_only_what_a_patch_changes_counts() -> None:

@@ -1,16 +1,22 @@
 """Rules that compare what a task is called and where it comes from."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import override
 
 from lego_rl.tasks.decontaminate.candidates import Origin
+from lego_rl.tasks.decontaminate.names import Name
+from lego_rl.tasks.decontaminate.normal import plain_letters
 from lego_rl.tasks.decontaminate.repositories import UNKNOWN_OWNER, bare
 from lego_rl.tasks.decontaminate.rule import Hit, Reference, Rule, RuleName
 from lego_rl.tasks.decontaminate.texts import Texts
 
 _SHORT = 7
 """Digits of a short commit."""
+_SIGNS = re.compile(r"_1776_|_s_|[^a-z0-9]+")
+_NUMBER = re.compile(r"(?<![a-z0-9])\d+(?![a-z0-9])")
 
 
 class RepositoryRule(Rule):
@@ -82,6 +88,7 @@ class InstanceRule(Rule):
 
     def __init__(self, reference: Reference) -> None:
         self._keys = reference.by(_instance_keys)
+        self._within = reference.by(lambda origin: _within_keys(origin.names[0]))
         self.comparable = len(reference.origins)
 
     @override
@@ -90,6 +97,29 @@ class InstanceRule(Rule):
             found = next((self._keys[key] for key in _instance_keys(origin) if key in self._keys), None)
             if found is not None:
                 yield Hit(place, self.name, found, f"has the id of {found}")
+            elif (within := self._held(origin)) is not None:
+                yield Hit(place, self.name, within, f"holds the id of {within} in its own, or in its image's name")
+
+    def _held(self, origin: Origin) -> str | None:
+        """What of the reference an id or an image's name holds, between other words."""
+        for text in filter(None, (origin.instance_id, origin.image)):
+            words = _SIGNS.sub("-", plain_letters(text).lower())
+            for number in _NUMBER.finditer(words):
+                ends = words[: number.start()].rstrip("-")
+                for size in self._sizes.get(number[0], ()):
+                    held = ends[-size:]
+                    at_border = f"-{ends}".endswith(f"-{held}")
+                    if at_border and (held, number[0]) in self._within:
+                        return self._within[held, number[0]]
+        return None
+
+    @cached_property
+    def _sizes(self) -> dict[str, set[int]]:
+        """Number → lengths of the repositories' names that the reference has it with."""
+        found: dict[str, set[int]] = defaultdict(set)
+        for name, number in self._within:
+            found[number].add(len(name))
+        return found
 
     @override
     def compares(self, origin: Origin) -> bool:
@@ -174,6 +204,11 @@ def _instance_keys(origin: Origin) -> list[str]:
     """Its id in small letters, and ``owner-name:12`` where that is what it says."""
     name, spelt = origin.names[0], origin.instance_id.strip().lower()
     return [spelt] if name.flat is None or name.number is None else [spelt, f"{name.flat}:{name.number}"]
+
+
+def _within_keys(name: Name) -> list[tuple[str, str]]:
+    """``owner-name`` with one sign between words, and the number."""
+    return [] if name.flat is None or name.number is None else [(_SIGNS.sub("-", name.flat), str(name.number))]
 
 
 def _pull_keys(origin: Origin) -> list[tuple[str, int]]:

@@ -8,6 +8,7 @@ task that should be found.
 | ``owner__name-12`` | SWE-bench and all that copied it |
 | ``owner_1776_name-12``, ``owner_s_name-12`` | names of images, where ``__`` may not stand |
 | ``owner-name:12``, ``owner/name#12`` | SWE-rebench V2 and lists made by hand |
+| ``owner__name#12``, ``owner__name-pr-12`` | lists made by hand |
 | ``owner__name.2ab64612.pr_12`` | SWE-smith: a mirror at a commit |
 | ``name_final:COMMIT`` | R2E-Gym |
 """
@@ -15,6 +16,7 @@ task that should be found.
 import re
 from dataclasses import dataclass
 
+from lego_rl.tasks.decontaminate.normal import plain_letters
 from lego_rl.tasks.decontaminate.repositories import canonical, canonical_flat, flat
 
 
@@ -50,13 +52,15 @@ _NUMBERED = re.compile(r"^(?P<owner>[a-z0-9][a-z0-9-]*)__(?P<name>[a-z0-9._-]+)-
 _COMMITTED = re.compile(r"^(?P<owner>[a-z0-9][a-z0-9-]*)__(?P<name>[a-z0-9._-]+)-(?P<commit>[0-9a-f]{40})(?:-v\w+)?$")
 _SLASHED = re.compile(r"^(?P<repository>[a-z0-9-]+/[a-z0-9._-]+?)(?:[:#]|/pull/|/issues/|-)(?P<number>\d+)$")
 _FLAT = re.compile(r"^(?P<flat>[a-z0-9][a-z0-9._-]*)[:#](?P<number>\d+)(?:-(?P<commit>[0-9a-f]{5,40}))?$")
+_KIND = re.compile(r"(?:[-_.](?:pr|pull|issue|gh)s?[-_.]?|[:#])(\d+)$")
+"""What stands before a number."""
 _FINAL = re.compile(r"^(?P<name>[a-z0-9._-]+)_final:(?P<commit>[0-9a-f]{7,40})$")
 _OWNED = re.compile(r"^(?P<owner>[a-z0-9][a-z0-9-]*)__(?P<name>[a-z0-9._-]+)$")
 
 
 def read_id(instance_id: str) -> Name:
     """What an instance id says."""
-    text = instance_id.strip().lower().removeprefix("instance_")
+    text = plain_letters(instance_id).strip().lower().removeprefix("instance_")
     text = re.sub(r"^https?://(?:www\.)?github\.com/", "", text)
     if (slashed := _SLASHED.match(text)) is not None:
         return _named(slashed["repository"], int(slashed["number"]))
@@ -67,18 +71,19 @@ def read_id(instance_id: str) -> Name:
     if (mirrored := _MIRRORED.match(joined)) is not None:
         number = mirrored["number"]
         return _named(f"{mirrored['owner']}/{mirrored['name']}", int(number) if number else None, mirrored["commit"])
+    joined = _KIND.sub(r"-\1", joined)
     if (numbered := _NUMBERED.match(joined)) is not None:
         return _named(f"{numbered['owner']}/{numbered['name']}", int(numbered["number"]))
     if (committed := _COMMITTED.match(joined)) is not None:
         return _named(f"{committed['owner']}/{committed['name']}", commit=committed["commit"])
-    if (flattened := _FLAT.match(text)) is not None:
+    if (flattened := _FLAT.match(text)) is not None and "__" not in flattened["flat"]:
         return Name(None, canonical_flat(flattened["flat"]), int(flattened["number"]), flattened["commit"])
     return NOTHING
 
 
 def read_image(image: str) -> Name:
     """What the name of an image says."""
-    text = image.strip().lower().partition("@")[0]
+    text = plain_letters(image).strip().lower().partition("@")[0]
     text = text.rpartition("/")[2]
     if (final := _FINAL.match(text)) is not None:
         return _named(final["name"], commit=final["commit"])

@@ -6,6 +6,7 @@ short to mean one thing only has none.
 
 import hashlib
 import re
+import unicodedata
 
 LEAST_WORDS = 8
 """Words of an issue text below which an equal text says nothing."""
@@ -13,14 +14,23 @@ LEAST_WORDS = 8
 LEAST_TOKENS = 8
 """Tokens of changed lines below which an equal change says nothing: ``-import os`` is in many patches."""
 
+_INVISIBLE = frozenset({"Cf", "Mn", "Me", "Mc"})
+
 _WORD = re.compile(r"[^\W_]+")
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _FILE_LINES = re.compile(r"^--- .*\n\+\+\+ .*$", re.MULTILINE)
 
 
+def plain_letters(text: str) -> str:
+    """A text without what makes the same letters other characters: widths, ligatures, accents, invisible signs."""
+    if text.isascii():
+        return text
+    return "".join(each for each in unicodedata.normalize("NFKD", text) if unicodedata.category(each) not in _INVISIBLE)
+
+
 def issue_digest(text: str) -> str | None:
     """SHA-256 of the words of an issue text; ``None`` where there are fewer than `LEAST_WORDS`."""
-    words = _WORD.findall(text.casefold())
+    words = _WORD.findall(plain_letters(text).casefold())
     return _digest(" ".join(words)) if len(words) >= LEAST_WORDS else None
 
 
@@ -31,7 +41,7 @@ def patch_digest(patch: str) -> str | None:
     that makes a bug and the one that mends it have one digest. ``None`` where there are fewer than `LEAST_TOKENS`.
     """
     sides: dict[str, list[str]] = {"-": [], "+": []}
-    for line in _FILE_LINES.sub("", patch).splitlines():
+    for line in _FILE_LINES.sub("", plain_letters(patch)).splitlines():
         if line[:1] in sides:
             sides[line[0]] += _TOKEN.findall(line[1:])
     if sum(map(len, sides.values())) < LEAST_TOKENS:

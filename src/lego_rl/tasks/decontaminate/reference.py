@@ -1,11 +1,14 @@
 """What a pool is compared with: the tasks of an evaluation set, from a file of ids or rows, or the one that is shipped.
 
-A file is read as rows are that are converted (`lego_rl.tasks.rows`), or is a ``.txt`` with an id a line; a row that
-cannot be read is a fault, for nothing of a reference may be left out. A row is an object with what its set calls
-``instance_id``, ``repo``, ``base_commit``, ``image``, ``problem_statement``, ``patch``; or an id, or a pair of an id
-and a commit. An index of tasks is a reference too.
+A file is read as rows are that are converted (`lego_rl.tasks.rows`), or is a ``.txt`` with an id a line. A row is an
+object with what its set calls ``instance_id``, ``repo``, ``base_commit``, ``image``, ``problem_statement``, ``patch``;
+or an id, or a pair of an id and a commit. An index of tasks is a reference too.
+
+Invariant: every row can be compared with. One that cannot be read, or of which neither a repository nor a commit nor a
+text is read, is an error: a task that it should have found would be called clean.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -27,11 +30,14 @@ _COMMIT = ("base_commit",)
 _IMAGE = ("image", "image_name", "docker_image")
 _ISSUE = ("problem_statement",)
 _PATCH = ("patch", "golden_patch")
-_PULL = ("pull_request", "pull_number")
+_PULL = ("pull_request", "pull_number", "number")
+_ORGANISATION = ("org",)
+_COMMIT_DIGITS = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
 _FIX = (
     "name a Parquet, JSON or JSON lines file of rows, a .txt with an id a line, an index of tasks, or "
     + " or ".join(SHIPPED)
 )
+_WRITE = "write ids as OWNER__NAME-NUMBER or OWNER/NAME#NUMBER, or give rows with repo, base_commit or texts"
 
 
 @dataclass(frozen=True)
@@ -112,19 +118,33 @@ def _index_rows(path: Path) -> Iterator[Found]:
 
 
 def _tasks(rows: Iterable[Found]) -> list[ReferenceTask]:
-    return [_task(found.row, f"the row at {found.place}") for found in rows]
+    named = ((found.row, f"the row at {found.place}") for found in rows)
+    return [_comparable(_task(row, where), where) for row, where in named]
+
+
+def _comparable(task: ReferenceTask, where: str) -> ReferenceTask:
+    from lego_rl.tasks.decontaminate.candidates import origins_of_reference
+
+    (origin,) = origins_of_reference([task])
+    names_commit = any(map(_COMMIT_DIGITS.fullmatch, origin.commits))
+    if origin.is_placed or names_commit or origin.issue_digest or origin.patch_digest:
+        return task
+    said = task.instance_id[:80]
+    raise TaskError(f"{where}, {said!r}, names no repository and no commit, and has no text to compare with", _WRITE)
 
 
 def _task(row: object, where: str) -> ReferenceTask:
     if isinstance(row, Unread):
         raise TaskError(f"{where} cannot be read: {row.reason}", _FIX)
     if isinstance(row, str) and row.strip():
-        return ReferenceTask(row)
+        return ReferenceTask(row.encode(errors="replace").decode())
     if isinstance(row, list) and len(row) == 2 and all(isinstance(each, str) for each in row):
         return ReferenceTask(row[0], base_commit=row[1])
     if not isinstance(row, Mapping):
         raise TaskError(f"{where} is neither an id nor an object", _FIX)
-    image, repo = _text(row, _IMAGE), _text(row, _REPOSITORY)
+    image, repo, owner = _text(row, _IMAGE), _text(row, _REPOSITORY), _text(row, _ORGANISATION)
+    if repo is not None and owner is not None and "/" not in repo:
+        repo = f"{owner}/{repo}"
     name = _text(row, ("instance_id",)) or image or repo
     if name is None:
         raise TaskError(f"{where} has no instance_id, no image and no repo", _FIX)
@@ -133,4 +153,5 @@ def _task(row: object, where: str) -> ReferenceTask:
 
 
 def _text(row: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    return next((row[name] for name in names if isinstance(row.get(name), str) and row[name].strip()), None)
+    found = next((row[name] for name in names if isinstance(row.get(name), str) and row[name].strip()), None)
+    return None if found is None else found.encode(errors="replace").decode()  # JSON can spell half of a character

@@ -71,12 +71,14 @@ class Decontaminated:
         hits: Every reason, in the order of the tasks.
         rules: What every rule came to.
         relaxed: Rules whose hits stay in.
+        compared_with: Tasks of the reference.
     """
 
     index: Index
     hits: Sequence[Hit]
     rules: Sequence[RuleReport]
     relaxed: frozenset[RuleName]
+    compared_with: int
 
     @property
     def contaminated(self) -> npt.NDArray[np.bool_]:
@@ -157,7 +159,7 @@ def decontaminate(
     tasks = Counter(rule for rule, _ in {(hit.rule, hit.task) for hit in hits})
     lacking = {rule.name: sum(not rule.compares(origin) for origin in origins) for rule in rules}
     reports = [_report(rule, tasks[rule.name], rule.name in relaxed, lacking[rule.name]) for rule in rules]
-    return Decontaminated(index, hits, reports, relaxed)
+    return Decontaminated(index, hits, reports, relaxed, len(reference))
 
 
 def _report(rule: Rule, tasks: int, is_relaxed: bool, lacking: int) -> RuleReport:

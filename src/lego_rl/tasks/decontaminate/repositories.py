@@ -2,11 +2,14 @@
 
 Invariant: two spellings of one repository have one canonical name, ``owner/name`` in small letters, and the canonical
 name of a canonical name is itself. A name without an owner that the table does not know is ``?/name``: it is compared
-by its name alone, and so with every owner.
+by its name alone, and so with every owner. What is no name, such as ``n/a``, is none: who says nothing else is of no
+repository.
 """
 
 import re
 from dataclasses import dataclass
+
+from lego_rl.tasks.decontaminate.normal import plain_letters
 
 UNKNOWN_OWNER = "?"
 """Stands for the owner of a bare name."""
@@ -78,8 +81,35 @@ R2E_GYM = {
 
 _RENAMED = {rename.old: rename.new for rename in RENAMES}
 _RENAMED_FLAT = {rename.old.replace("/", "-"): rename.new.replace("/", "-") for rename in RENAMES}
-_ADDRESS = re.compile(r"^(?:\w+://)?(?:[^@/]+@)?(?:www\.)?(?:github|gitlab|bitbucket)\.(?:com|org)[/:]")
-_MIRROR = re.compile(r"^(?:[^/]+/)?(?P<owner>[a-z0-9-]+)(?:__|_1776_|_s_)(?P<name>[a-z0-9._-]+?)(?:\.[0-9a-f]{7,40})?$")
+PACKAGES = {
+    "sklearn": "scikit-learn/scikit-learn",
+    "django": "django/django",
+    "flask": "pallets/flask",
+    "jinja2": "pallets/jinja",
+    "matplotlib": "matplotlib/matplotlib",
+    "pylint": "pylint-dev/pylint",
+    "pytest": "pytest-dev/pytest",
+    "requests": "psf/requests",
+    "scikit-learn": "scikit-learn/scikit-learn",
+    "seaborn": "mwaskom/seaborn",
+    "sphinx": "sphinx-doc/sphinx",
+    "xarray": "pydata/xarray",
+}
+"""Names of packages that public sets of tasks are made from, and whose they are."""
+
+_SCHEME = re.compile(r"^(?:git\+)?\w+://(?:[^@/]+@)?[^/]*/?(?:repos/)?")
+_SCP = re.compile(r"^(?:[^@/:]+@)?[a-z0-9.-]+\.[a-z]{2,}:(?!\d+(?:/|$))")
+_HOST = re.compile(r"^(?:www\.|api\.)?(?:github|gitlab|bitbucket|codeberg|gitee)\.(?:com|org)/(?:repos/)?")
+_MIRROR = re.compile(
+    r"^(?:[^/]+/)?(?P<owner>[a-z0-9-]+)(?:__|_1776_|_s_)(?P<name>[a-z0-9._-]+?)(?:\.[0-9a-f]{7,40}(?:\.[a-z0-9._-]+)?)?$"
+)
+_REPOSITORY = re.compile(r"^(?:\?|[a-z0-9][a-z0-9_-]*)/(?=[._-]*[a-z0-9])[a-z0-9._-]+$")
+_VERSION = re.compile(r"-v?\d+(?:\.\w+)+$")
+_NO_NAMES = frozenset({"n", "a", "na", "nan", "nil", "none", "null", "tbd", "undefined", "unknown"})
+"""What is written where there is no name."""
+
+_RENAMED = {rename.old: rename.new for rename in RENAMES}
+_RENAMED_FLAT = {rename.old.replace("/", "-"): rename.new.replace("/", "-") for rename in RENAMES}
 
 
 def canonical(repository: str) -> str | None:
@@ -90,20 +120,23 @@ def canonical(repository: str) -> str | None:
             ``swesmith/owner__name.2ab64612``.
 
     Returns:
-        ``owner/name`` in small letters, ``?/name`` for a bare name that no table knows, ``None`` for no name at all.
+        ``owner/name`` in small letters, ``?/name`` for a bare name that no table knows, ``None`` for what is no name
+        of a repository: it says nothing.
     """
-    text = _ADDRESS.sub("", repository.strip().lower()).strip("/").removesuffix(".git")
-    if not text:
-        return None
-    parts = text.split("/")
-    mirror = _MIRROR.match("/".join(parts[:2])) if len(parts) <= 2 else None
-    if mirror is not None:
+    text = re.sub(r"\s*/\s*", "/", plain_letters(repository).lower().strip())
+    text = _HOST.sub("", _SCP.sub("", _SCHEME.sub("", text)))
+    text = re.sub(r"(?:\.git)+$", "", re.split("[@#?]", text)[0].strip("/"))
+    while (mirror := _MIRROR.match("/".join(text.split("/")[:2]))) is not None:
         text = f"{mirror['owner']}/{mirror['name']}"
-    elif len(parts) > 1:
-        text = "/".join(parts[:2])  # an address may go on: /pull/12
-    if "/" not in text:
-        text = R2E_GYM.get(text, f"{UNKNOWN_OWNER}/{text}")
-    return _RENAMED.get(text, text)
+    parts = text.split("/")[:2]  # an address may go on: /pull/12
+    if not text or _NO_NAMES.issuperset(parts):
+        return None
+    if len(parts) == 1:
+        bare_name = re.sub("_", "-", _VERSION.sub("", parts[0]))
+        known = R2E_GYM.get(bare_name) or PACKAGES.get(bare_name)
+        parts = (known or f"{UNKNOWN_OWNER}/{_VERSION.sub('', parts[0])}").split("/")
+    name = "/".join(parts)
+    return _RENAMED.get(name, name) if _REPOSITORY.match(name) else None
 
 
 def flat(repository: str) -> str:
@@ -117,5 +150,5 @@ def canonical_flat(name: str) -> str:
 
 
 def bare(repository: str) -> str:
-    """The name without its owner."""
-    return repository.partition("/")[2]
+    """The name without its owner, where ``_``, ``.`` and ``-`` are one sign."""
+    return re.sub(r"[._-]+", "-", repository.partition("/")[2])

@@ -31,7 +31,7 @@ def words_of(texts: pa.Array) -> pa.ListArray:
     Args:
         texts: ``[texts]`` of strings; a null has no words.
     """
-    return _split(pc.replace_substring_regex(pc.utf8_lower(texts), r"[^\p{L}\p{N}]+", " "))
+    return _split(pc.replace_substring_regex(pc.utf8_lower(_plain(texts)), r"[^\p{L}\p{N}]+", " "))
 
 
 def changes_of(patches: pa.Array) -> pa.ListArray:
@@ -42,12 +42,17 @@ def changes_of(patches: pa.Array) -> pa.ListArray:
     Args:
         patches: ``[patches]`` of strings; a null has no tokens.
     """
-    lines = pc.replace_substring_regex(patches, r"\r", "")
+    lines = pc.replace_substring_regex(_plain(patches), r"\r", "")
     lines = pc.replace_substring_regex(lines, r"(?m)^--- .*\n\+\+\+ .*$", "")
     lines = pc.replace_substring_regex(lines, r"(?m)^(?:[^+\-\n].*)?$", "")
     lines = pc.replace_substring_regex(lines, r"(?m)^[+-]\s*(?:(?:#|//|/\*|\* )|(?:import|from|use|using)\s).*$", "")
     lines = pc.replace_substring_regex(lines, r"(?m)^[+-]", "\n")
     return _split(pc.replace_substring_regex(lines, r"([^\p{L}\p{N}_\s])", r" \1 "))
+
+
+def _plain(texts: pa.Array) -> pa.Array:
+    """As `normal.plain_letters`."""
+    return pc.replace_substring_regex(pc.utf8_normalize(texts, form="NFKD"), r"[\p{Cf}\p{M}]+", "")
 
 
 def _split(texts: pa.Array) -> pa.ListArray:

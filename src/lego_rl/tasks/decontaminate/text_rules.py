@@ -25,7 +25,7 @@ class TextRule(Rule):
         self._ids = ids
         self._digests = digests
         self._near = NearIndex(pa.array(texts, pa.string()), self._measure)
-        self.comparable = sum(text is not None for text in texts)
+        self.comparable = self._near.comparable
 
     @abstractmethod
     def _digest(self, origin: Origin) -> str | None:

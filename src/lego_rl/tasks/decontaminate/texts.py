@@ -12,8 +12,8 @@ from lego_rl.errors import TaskError
 from lego_rl.tasks.index.task_row import gold_patch
 
 _THREADS = 4
-_MOST_CHARS = 1_000_000
-"""Of a text: what lies behind is a log, and no issue."""
+_MOST_CHARS = 2_000_000
+"""Of either end of a text: more than what `lego_rl.tasks.convert` lets through as an issue. Between is a log."""
 
 
 @dataclass(frozen=True)
@@ -49,4 +49,8 @@ def _read(folder: Path) -> tuple[str, str | None]:
     except OSError as error:
         fix = "move the pool back beside its index, or make the index anew with: lego-rl tasks index DIR --out FILE"
         raise TaskError(f"the task directory {folder} cannot be read: {error.strerror}", fix) from error
-    return issue[:_MOST_CHARS], None if patch is None else patch[:_MOST_CHARS]
+    return _ends(issue), None if patch is None else _ends(patch)
+
+
+def _ends(text: str) -> str:
+    return text if len(text) <= 2 * _MOST_CHARS else f"{text[:_MOST_CHARS]}\n{text[-_MOST_CHARS:]}"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-VERSION = 1
+VERSION = 2
 """Of the columns and of what they mean; in the metadata of the file."""
 
 VERSION_KEY = b"lego_rl_index"
