@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 
 from rich.table import Table
@@ -96,9 +97,15 @@ def cut(path: Path, out: Path, parts: Sequence[str], unit: Unit, seed: int) -> N
 
     Raises:
         TaskError: There is no such index, or a part cannot be written.
-        ConfigError: A part is not ``NAME=WEIGHT``.
+        ConfigError: A part is not ``NAME=WEIGHT``, is named twice, or would take the place of the index.
     """
-    weights = dict(map(_part, parts))
+    weights: dict[str, float] = {}
+    for name, weight in map(_part, parts):
+        if name in weights:
+            raise ConfigError(f"--part {name} is named twice", "name each part once")
+        if (out / f"{name}.parquet").resolve() == path.resolve():
+            raise ConfigError(f"--part {name} would be written over {path}, which is the index itself", "name another")
+        weights[name] = weight
     screen = Screen()
     for name, part in split(Index.read(path), weights, unit, seed).items():
         part.write(out / f"{name}.parquet")
@@ -131,8 +138,9 @@ def join(paths: Sequence[Path], out: Path) -> None:
 def _part(text: str) -> tuple[str, float]:
     name, _, weight = text.partition("=")
     try:
-        if not name or "/" in name or name.startswith("."):
+        share = float(weight)
+        if not name or "/" in name or name.startswith(".") or not (isfinite(share) and share > 0):
             raise ValueError
-        return name, float(weight)
+        return name, share
     except ValueError as error:
         raise ConfigError(f"--part {text} is no part", "write it as in --part train=9") from error

@@ -45,9 +45,15 @@ def build_index(
     rows, left_out = [], []
     for number, (folder, path) in enumerate(found):
         try:
-            rows.append(index_row(path.resolve(), data_source or folder.resolve().name))
+            row = index_row(path.resolve(), data_source or folder.resolve().name)
+            "\0".join(filter(None, (str(row.path), row.instance_id, row.data_source))).encode()
+            rows.append(row)
         except TaskError as error:
             left_out.append(LeftOut(path, error.problem))
+        except OSError as error:
+            left_out.append(LeftOut(path, f"{error.filename} cannot be read: {error.strerror}"))
+        except UnicodeEncodeError:
+            left_out.append(LeftOut(path, "its name, or something that it says, is no text"))
         progress(number + 1, len(found))
     if not rows:
         raise TaskError(f"no task directory of {len(found)} can be used: {left_out[0].reason}", "mend them")

@@ -59,7 +59,7 @@ def gold_patch(folder: Path) -> str | None:
         return "".join((solution / name).read_text(encoding="utf-8", errors="replace") for name in patches)
     row = _adapter_row(folder)
     if isinstance(row.get("patch"), str):
-        return str(row["patch"])
+        return str(row["patch"]).encode(errors="replace").decode()  # JSON can spell half of a character
     text = (solution / "solve.sh").read_text(encoding="utf-8", errors="replace") if "solve.sh" in names else ""
     return text[text.index("\n--- ") + 1 :] if "\n--- " in text else None
 
@@ -78,7 +78,7 @@ def _of_source(source: Provenance | None) -> Mapping[str, Any]:
 def _adapter_row(folder: Path) -> Mapping[str, Any]:
     try:
         row = json.loads((folder / "tests" / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # it is another tool's file, and need not be a row
+    except (OSError, ValueError, RecursionError):  # it is another tool's file, and need not be a row
         return {}
     return row if isinstance(row, dict) else {}
 
@@ -88,9 +88,14 @@ def _of_adapter(folder: Path) -> Mapping[str, Any]:
     names = ("instance_id", "repo", "base_commit", "created_at")
     meta = row.get("meta")
     address = meta.get("pr_url") if isinstance(meta, dict) else None
-    return {name: row[name] for name in names if isinstance(row.get(name), str)} | {
+    return {name: row[name].strip() for name in names if isinstance(row.get(name), str) and _is_text(row[name])} | {
         "pull_request": pull_request_at(address) if isinstance(address, str) else None
     }
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be written down: JSON can spell half of a character."""
+    return value.isprintable()
 
 
 def _image(folder: Path, config: Mapping[str, Any]) -> str | None:
