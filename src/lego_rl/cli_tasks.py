@@ -52,6 +52,10 @@ def make(
     mine: Annotated[int, typer.Option(min=0, help="Tasks from fixes in the history, at most.")] = 10,
     seed: Annotated[int, typer.Option(help="Chooses among candidates; the same gives the same tasks.")] = 0,
     at_once: Annotated[int, typer.Option(min=1, help="Test runs at a time.")] = 2,
+    repository: Annotated[
+        str | None,
+        typer.Option("--repo", metavar="OWNER/NAME", help="Which repository it is of, where it does not say itself."),
+    ] = None,
     environment: Environment = "bubblewrap",
     overrides: SandboxKeys = [],  # noqa: B006  (typer reads the default, nothing writes it)
 ) -> None:
@@ -59,7 +63,7 @@ def make(
     from lego_rl.commands import tasks_make as command
     from lego_rl.tasks.make.making import Wish
 
-    command.make(repo, out, Wish(inject, mine, seed, at_once), environment, overrides)
+    command.make(repo, out, Wish(inject, mine, seed, at_once, repository), environment, overrides)
 
 
 @app.command("validate")

@@ -9,10 +9,11 @@ from lego_rl.commands import interrupts
 from lego_rl.commands.check import sandbox_settings
 from lego_rl.commands.doing import Doing
 from lego_rl.commands.screen import Screen
-from lego_rl.errors import TaskError
+from lego_rl.errors import ConfigError, TaskError
 from lego_rl.owner import owned_folder
 from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.tree_tests import SandboxedRunner
+from lego_rl.tasks.decontaminate.repositories import UNKNOWN_OWNER, canonical
 from lego_rl.tasks.make.account import REASONS, Account
 from lego_rl.tasks.make.making import Wish, make_tasks, report_name
 
@@ -28,21 +29,29 @@ def make(paths: Sequence[Path], out: Path, wish: Wish, environment: str, overrid
         overrides: ``sandbox.key=value`` strings.
 
     Raises:
-        ConfigError: A key of the sandbox is wrong.
+        ConfigError: A key of the sandbox is wrong, or what is named is no repository.
         TaskError: The source cannot be used, or no task was made.
         SandboxError: Tests cannot be run here.
         KeyboardInterrupt: Somebody asked for the end; the same command goes on from there.
     """
-    provider = provider_of(sandbox_settings(environment, overrides))
+    if wish.repository is not None and (canonical(wish.repository) or UNKNOWN_OWNER).startswith(UNKNOWN_OWNER):
+        raise ConfigError(f"--repo {wish.repository} is no repository", "write it as OWNER/NAME")
+    settings = sandbox_settings(environment, overrides)
+    provider = provider_of(settings)
     provider.check()
     provider.reap()
     out.mkdir(parents=True, exist_ok=True)
     with owned_folder(out, ".trees-") as trees, Doing() as doing:
-        account = interrupts.run(make_tasks(paths, out, wish, SandboxedRunner(provider, trees), doing))
+        runner = SandboxedRunner(provider, trees, sandboxes=settings.name)
+        account = interrupts.run(make_tasks(paths, out, wish, runner, doing))
     screen = Screen()
     for line in lines(account):
         screen.print(line)
     screen.print(table(account))
+    if account.repository:
+        screen.print(f"they are of the repository {account.repository}")
+    else:
+        screen.print("nothing says which repository they are of, and decontamination leaves them out: give --repo")
     made = sum(map(len, account.tasks.values()))
     screen.print(f"{made} tasks of {account.package} in {out}; the whole account: {out / report_name(account.package)}")
     if not made:

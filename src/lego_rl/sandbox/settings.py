@@ -3,6 +3,8 @@
 Invariant: importing this module imports neither Harbor nor torch, so that a recipe can be read without them.
 """
 
+import hashlib
+import json
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -64,6 +66,13 @@ class SandboxSettings(Settings):
             "disk_mb": self.disk_mb if storage_mb is None else storage_mb,
         }
         return Limits(**{name: value for name, value in chosen.items() if value is not None})
+
+    @property
+    def name(self) -> str:
+        """Names the settings, but for folders of this machine's own: what was found in sandboxes of one name need not
+        be found out again."""
+        said = json.dumps(self.model_dump(mode="json", exclude={"state"}), sort_keys=True)
+        return hashlib.sha256(said.encode()).hexdigest()[:16]
 
     @model_validator(mode="after")
     def _the_root_is_the_environments(self) -> Self:

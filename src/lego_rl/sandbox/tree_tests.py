@@ -32,11 +32,13 @@ class SandboxedRunner:
         provider: Of the sandboxes.
         folder: Where trees are laid out for them.
         limits: Of each sandbox.
+        sandboxes: See `Runner.sandboxes`.
     """
 
     provider: Provider
     folder: Path
     limits: Limits = DEFAULT_LIMITS
+    sandboxes: str = ""
 
     async def bench(self, tree: Tree) -> "SandboxedBench":
         """See `Runner.bench`."""

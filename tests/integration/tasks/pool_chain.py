@@ -51,10 +51,11 @@ class Chain:
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    def make(self, *source: Path, inject: int, mine: int) -> None:
-        """Tasks of a source, in ``pool``."""
+    def make(self, *source: Path, inject: int, mine: int, repo: str | None = None) -> str:
+        """Tasks of a source, in ``pool``, and what the command printed."""
         counts = ("--inject", str(inject), "--mine", str(mine))
-        self.lego("tasks", "make", *source, "--out", "pool", *counts, "--set", self._state)
+        named = ("--repo", repo) if repo is not None else ()
+        return self.lego("tasks", "make", *source, "--out", "pool", *counts, *named, "--set", self._state)
 
     def validated(self, times: int) -> dict[str, Counter[int]]:
         """Index the pool, validate it, and return the rewards of either change: variant → reward → gradings."""

@@ -9,11 +9,11 @@ from tests.unit.tasks.make.small_package import FIRST, SECOND, write_checkout
 
 def test_from_a_checkout_to_an_index_to_train_on(tmp_path: Path) -> None:
     chain = Chain(tmp_path)
-    chain.make(write_checkout(tmp_path / "small", FIRST, SECOND), inject=2, mine=1)
+    chain.make(write_checkout(tmp_path / "small", FIRST, SECOND), inject=2, mine=1, repo="me/small")
     assert chain.validated(times=1) == {"empty": {0: 3}, "gold": {1: 3}}
     valid = chain.index("valid")
     assert valid.ids == chain.index("all").ids
-    assert set(valid.column("repo").to_pylist()) == {"small"}
+    assert set(valid.column("repo").to_pylist()) == {"me/small"}
     assert all(valid.column("base_commit").to_pylist())
 
     rewards = chain.rolled_out(trials=2)
@@ -25,7 +25,10 @@ def test_from_a_checkout_to_an_index_to_train_on(tmp_path: Path) -> None:
 
 def test_what_is_not_valid_or_of_verified_does_not_get_through(tmp_path: Path) -> None:
     chain = Chain(tmp_path)
-    chain.make(write_checkout(tmp_path / "requests", FIRST), inject=2, mine=0)
+    checkout = write_checkout(tmp_path / "work", FIRST)
+    with (checkout / ".git" / "config").open("a") as config:
+        config.write('[remote "origin"]\n\turl = git@github.com:kennethreitz/requests.git\n')
+    assert "they are of the repository psf/requests" in chain.make(checkout, inject=2, mine=0)
     broken, whole = sorted(path.parent for path in (tmp_path / "pool").glob("*/task.toml"))
     gold = broken / "solution" / "gold.patch"
     gold.write_text("--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-# small\n+# Small\n")

@@ -151,7 +151,12 @@ def test_an_index_is_shown_counted_split_and_merged(lego: Run, pool: Path) -> No
     assert "cannot go by colour" in lego(
         "tasks", "split", "index.parquet", "--out", "parts", "--part", "a=1", "--by", "colour", code=1
     )
-    assert "is no part" in lego("tasks", "split", "index.parquet", "--out", "parts", "--part", "../a=1", code=1)
+    for parts in (["../a=1"], ["a=nan"], ["a=1", "b=inf"], ["a=-1"], ["a=0"], ["a=1", "b=1", "a=2"]):
+        words = [word for part in parts for word in ("--part", part)]
+        assert "--part" in lego("tasks", "split", "index.parquet", "--out", "refused", *words, code=1)
+    assert not Path("refused").exists()
+    shutil.copy("index.parquet", "a.parquet")
+    assert "is the index itself" in lego("tasks", "split", "a.parquet", "--out", ".", "--part", "a=1", code=1)
 
 
 def test_a_task_that_cannot_be_used_is_left_out_or_stops(lego: Run, pool: Path) -> None:
@@ -171,6 +176,13 @@ def test_what_cannot_be_filtered_by_is_refused(option: str, problem: str, lego: 
     lego("tasks", "index", "pool", "--out", "index.parquet")
     run_directory(Path("run"), {TASKS[0]: [0]})
     assert problem in lego("tasks", "filter", "index.parquet", "--outcomes", "run", option, code=1)
+
+
+@pytest.mark.parametrize("repo", ["work", "n/a", "a b/c"])
+def test_tasks_are_made_of_a_repository_that_is_named_as_one(repo: str, lego: Run) -> None:
+    said = lego("tasks", "make", "pool", "--out", "made", "--repo", repo, code=1)
+    assert f"--repo {repo} is no repository" in said
+    assert "OWNER/NAME" in said
 
 
 def test_only_what_the_journal_says_counts(tmp_path: Path) -> None:

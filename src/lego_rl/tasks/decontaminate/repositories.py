@@ -79,10 +79,9 @@ R2E_GYM = {
 }
 """Bare names of R2E-Gym (its ``RepoName``) and whose they are."""
 
-_RENAMED = {rename.old: rename.new for rename in RENAMES}
-_RENAMED_FLAT = {rename.old.replace("/", "-"): rename.new.replace("/", "-") for rename in RENAMES}
 PACKAGES = {
     "sklearn": "scikit-learn/scikit-learn",
+    "astropy": "astropy/astropy",
     "django": "django/django",
     "flask": "pallets/flask",
     "jinja2": "pallets/jinja",
@@ -93,6 +92,7 @@ PACKAGES = {
     "scikit-learn": "scikit-learn/scikit-learn",
     "seaborn": "mwaskom/seaborn",
     "sphinx": "sphinx-doc/sphinx",
+    "sympy": "sympy/sympy",
     "xarray": "pydata/xarray",
 }
 """Names of packages that public sets of tasks are made from, and whose they are."""
@@ -108,6 +108,7 @@ _VERSION = re.compile(r"-v?\d+(?:\.\w+)+$")
 _NO_NAMES = frozenset({"n", "a", "na", "nan", "nil", "none", "null", "tbd", "undefined", "unknown"})
 """What is written where there is no name."""
 
+_KNOWN = frozenset({*R2E_GYM.values(), *PACKAGES.values(), *(rename.new for rename in RENAMES)})
 _RENAMED = {rename.old: rename.new for rename in RENAMES}
 _RENAMED_FLAT = {rename.old.replace("/", "-"): rename.new.replace("/", "-") for rename in RENAMES}
 
@@ -137,6 +138,11 @@ def canonical(repository: str) -> str | None:
         parts = (known or f"{UNKNOWN_OWNER}/{_VERSION.sub('', parts[0])}").split("/")
     name = "/".join(parts)
     return _RENAMED.get(name, name) if _REPOSITORY.match(name) else None
+
+
+def is_known(repository: str) -> bool:
+    """Whether a canonical name is of a repository that public sets of tasks are made from."""
+    return repository in _KNOWN
 
 
 def flat(repository: str) -> str:

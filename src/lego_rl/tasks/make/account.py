@@ -36,6 +36,7 @@ class Account:
     Attributes:
         package: Its name.
         label: Its newest state.
+        repository: Which repository it is of; empty where nothing says.
         suite: How its tests are run; ``None`` until that is known.
         tasks: Ids of the tasks, by kind.
         families: Tasks by family.
@@ -46,6 +47,7 @@ class Account:
 
     package: str
     label: str
+    repository: str = ""
     suite: Suite | None = None
     tasks: dict[str, list[str]] = field(default_factory=lambda: {"injected": [], "mined": []})
     families: Counter[str] = field(default_factory=Counter)
@@ -68,6 +70,7 @@ class Account:
         return {
             "package": self.package,
             "label": self.label,
+            "repository": self.repository,
             "suite": found,
             "tasks": self.tasks,
             "families": dict(sorted(self.families.items())),

@@ -1,6 +1,7 @@
 """A git checkout as a source: its `HEAD`, and the steps that led there.
 
-Invariant: the object files are read, and nothing else of the repository: no hook, filter or setting of it has a say.
+Invariant: the object files are read, and of the settings the addresses of the remotes, as text: no hook, filter or
+setting has a say in what a tree is.
 """
 
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from dulwich.objects import Blob, Commit, ObjectID
 from dulwich.repo import Repo
 
 from lego_rl.errors import TaskError
+from lego_rl.tasks.make.origin import remotes_of
 from lego_rl.tasks.make.tree import Step, Tree, bounded, is_code, is_kept, is_test
 
 _REGULAR = frozenset({0o100644, 0o100755, 0o100664})
@@ -31,11 +33,15 @@ class Checkout:
     Attributes:
         name: The folder's name.
         head: Id of the commit that is checked out.
+        remotes: Addresses of where it was cloned from.
+        distribution: Of none.
     """
 
     name: str
     head: ObjectID
     _repo: Repo
+    remotes: tuple[str, ...] = ()
+    distribution: str = ""
 
     @classmethod
     def open(cls, path: Path) -> "Checkout":
@@ -46,7 +52,7 @@ class Checkout:
         """
         try:
             repo = Repo(str(path))
-            return cls(path.resolve().name, repo.head(), repo)
+            return cls(path.resolve().name, repo.head(), repo, remotes_of(Path(repo.commondir())))
         except NotGitRepository as error:
             raise TaskError(f"{path} is no git work tree: {error}", "name the top folder of a checkout") from error
         except KeyError as error:

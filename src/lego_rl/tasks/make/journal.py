@@ -10,7 +10,7 @@ from typing import Any
 
 from lego_rl import durable
 
-METHOD = "2"
+METHOD = "3"
 """Changes when the same source would be judged otherwise."""
 
 
@@ -19,10 +19,12 @@ class Findings:
 
     Args:
         path: The file; what cannot be read of it does not count.
+        sandboxes: Names the sandboxes that findings are made in; those of others do not count.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, sandboxes: str = "") -> None:
         self._path = path
+        self._sandboxes = sandboxes
         self._known: dict[str, Any] = {}
         if path.is_file():
             for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -34,11 +36,11 @@ class Findings:
 
     def get(self, *key: str) -> Any | None:
         """A finding, as it was written; ``None`` where there is none."""
-        return self._known.get(_named(key))
+        return self._known.get(_named((self._sandboxes, *key)))
 
     def put(self, found: Any, *key: str) -> None:
         """Write a finding down: plain data."""
-        name = _named(key)
+        name = _named((self._sandboxes, *key))
         self._known[name] = found
         durable.append_line(self._path, json.dumps({"key": name, "found": found}))
 

@@ -13,6 +13,7 @@ from lego_rl.tasks.make.elsewhere import check_own
 from lego_rl.tasks.make.inject.run import inject
 from lego_rl.tasks.make.journal import Findings
 from lego_rl.tasks.make.mine.run import mine
+from lego_rl.tasks.make.origin import repository_of
 from lego_rl.tasks.make.running import Runner
 from lego_rl.tasks.make.source import Source, open_source
 from lego_rl.tasks.make.tree import Tree
@@ -32,12 +33,14 @@ class Wish:
         mine: Tasks from the history, at most.
         seed: Chooses among candidates.
         at_once: Test runs at a time.
+        repository: Of the source, ``owner/name``; what the source says where unset.
     """
 
     inject: int
     mine: int
     seed: int = 0
     at_once: int = 2
+    repository: str | None = None
 
 
 async def make_tasks(paths: Sequence[Path], pool: Path, wish: Wish, runner: Runner, watcher: Watcher) -> Account:
@@ -57,15 +60,19 @@ async def make_tasks(paths: Sequence[Path], pool: Path, wish: Wish, runner: Runn
     source = await asyncio.to_thread(open_source, paths)
     await asyncio.to_thread(lambda: pool.mkdir(parents=True, exist_ok=True))
     await asyncio.to_thread(remove_leftovers, pool)
-    account = Account(source.name, source.label)
-    shop = Workshop(
-        runner, Findings(pool / FINDINGS / f"{source.name}.jsonl"), pool, account, watcher, wish.seed, wish.at_once
-    )
+    account = await asyncio.to_thread(_account, source, wish.repository)
+    findings = Findings(pool / FINDINGS / f"{source.name}.jsonl", runner.sandboxes)
+    shop = Workshop(runner, findings, pool, account, watcher, wish.seed, wish.at_once)
     try:
         await _made(shop, source, wish)
     finally:
         durable.write_text(pool / report_name(source.name), json.dumps(account.as_json(), indent=2) + "\n")
     return account
+
+
+def _account(source: Source, repository: str | None) -> Account:
+    said = repository or repository_of(source.newest(), source.remotes, source.distribution)
+    return Account(source.name, source.label, said)
 
 
 def report_name(package: str) -> str:

@@ -44,6 +44,11 @@ class Bench(Protocol):
 class Runner(Protocol):
     """Somewhere that tests can be run, sealed off from this machine."""
 
+    @property
+    def sandboxes(self) -> str:
+        """Names what a run depends on beside the tree: another name, and what was found out is found out again."""
+        ...
+
     async def bench(self, tree: Tree) -> Bench:
         """Make a tree ready.
 

@@ -6,6 +6,7 @@ Invariant: a source is read, never executed: no hook, no filter, no build; and n
 import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from packaging.utils import InvalidSdistFilename, parse_sdist_filename
 from lego_rl.errors import TaskError
 from lego_rl.tasks.make.checkout import Checkout, is_checkout
 from lego_rl.tasks.make.tree import MAX_FILE_BYTES, Step, Tree, bounded, is_kept
+from lego_rl.tasks.make.unsourced import sources_among
 
 
 class Source(Protocol):
@@ -27,6 +29,16 @@ class Source(Protocol):
     @property
     def label(self) -> str:
         """Names its newest state."""
+        ...
+
+    @property
+    def remotes(self) -> tuple[str, ...]:
+        """Addresses of where it was cloned from."""
+        ...
+
+    @property
+    def distribution(self) -> str:
+        """Name of the package, where it came as source distributions."""
         ...
 
     def newest(self) -> Tree:
@@ -43,6 +55,8 @@ class Folder:
     """A folder without a repository."""
 
     path: Path
+    remotes: tuple[str, ...] = ()
+    distribution: str = ""
 
     @property
     def name(self) -> str:
@@ -51,14 +65,19 @@ class Folder:
 
     @property
     def label(self) -> str:
-        """See `Source`."""
-        return "folder"
+        """See `Source`: of the files themselves, so that a tree that was changed gives other tasks."""
+        return f"tree{self._tree.digest[:8]}"
 
     def newest(self) -> Tree:
-        """See `Source`; links and special files are left out."""
+        """See `Source`; links and special files are left out, and what is no source (`tasks.make.unsourced`)."""
+        return self._tree
+
+    @cached_property
+    def _tree(self) -> Tree:
         paths = (path for path in sorted(self.path.rglob("*")) if path.is_file() and not path.is_symlink())
-        named = ((path.relative_to(self.path).as_posix(), path) for path in paths)
-        return bounded(((name, path.read_bytes()) for name, path in named if is_kept(name)), str(self.path))
+        named = {path.relative_to(self.path).as_posix(): path for path in paths}
+        kept = (name for name in sources_among(named) if is_kept(name))
+        return bounded(((name, named[name].read_bytes()) for name in kept), str(self.path))
 
     def steps(self) -> Iterator[Step]:
         """See `Source`."""
@@ -71,6 +90,12 @@ class Releases:
 
     name: str
     archives: tuple[tuple[str, Path], ...]
+    remotes: tuple[str, ...] = ()
+
+    @property
+    def distribution(self) -> str:
+        """See `Source`."""
+        return self.name
 
     @property
     def label(self) -> str:

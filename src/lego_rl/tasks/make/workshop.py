@@ -85,13 +85,14 @@ class Workshop:
         return suite
 
     def write(self, found: Found, module: str) -> None:
-        """Write a task, unless it is there from a run before.
+        """Write a task, unless it is there as it is from a run before.
 
         Raises:
             TaskError: It cannot be written.
         """
-        if not (self.pool / found.id).is_dir():
-            found.directory().write(self.pool)
+        directory = found.directory()
+        if not _holds(self.pool / found.id, directory.files()):
+            directory.replace(self.pool)
         self.account.tasks[found.kind].append(found.id)
         self.account.families[found.family] += 1
         self.account.modules[module] += 1
@@ -115,6 +116,12 @@ class _Bounded:
                 self._ready.append(await self.runner.bench(self.tree))
         async with self.room:
             return await once_more(lambda: self._ready[0].run(files, command, timeout_sec))
+
+
+def _holds(folder: Path, files: Mapping[str, bytes]) -> bool:
+    """Whether a folder has these files, and no others."""
+    there = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    return there.keys() == files.keys() and all(there[name].read_bytes() == text for name, text in files.items())
 
 
 def task_id(*parts: str) -> str:

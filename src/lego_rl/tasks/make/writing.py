@@ -67,6 +67,7 @@ class Found:
         kind: ``injected`` or ``mined``.
         family: Kind of bug, or ``mined``.
         package: Name of the package.
+        repository: Which repository it is of; empty where nothing says.
         label: Version or commit that it comes from.
         state: Version of `tree`, or the first digits of the commit that it is.
         instruction: The issue.
@@ -83,6 +84,7 @@ class Found:
     kind: str
     family: str
     package: str
+    repository: str
     label: str
     state: str
     instruction: str
@@ -119,12 +121,12 @@ class Found:
             solution=SolutionPart(self.gold_patch.encode(), _SOLVE_SH, self.fix),
             family=self.family,
             split="train",
-            repo=self.package,
+            repo=self.repository,
             history="single-commit",
             source=Provenance(
                 format=self.kind,
                 instance_id=self.id,
-                repo=self.package,
+                repo=self.repository,
                 base_commit=self.state if _COMMIT.fullmatch(self.state) else "",
             ),
             agent_timeout_sec=900.0,

@@ -83,6 +83,7 @@ def _written(shop: Workshop, tree: Tree, suite: Suite, mutant: Mutant, trial: Tr
         kind=KIND,
         family=mutant.family,
         package=account.package,
+        repository=account.repository,
         label=account.label,
         state=account.label,
         instruction=text,

@@ -227,6 +227,7 @@ def _written(
         kind=KIND,
         family=KIND,
         package=account.package,
+        repository=account.repository,
         label=step.label,
         state=step.since,
         instruction=issue_text(account.package, step.since, told, log, seed=f"{shop.seed}/{identity}"),
