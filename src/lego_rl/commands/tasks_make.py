@@ -16,6 +16,10 @@ from lego_rl.sandbox.tree_tests import SandboxedRunner
 from lego_rl.tasks.decontaminate.repositories import UNKNOWN_OWNER, canonical
 from lego_rl.tasks.make.account import REASONS, Account
 from lego_rl.tasks.make.making import Wish, make_tasks, report_name
+from lego_rl.tasks.staging import remove_leftovers
+
+TREES = ".trees-"
+"""How the folder begins that trees are laid out in while their tests are run."""
 
 
 def make(paths: Sequence[Path], out: Path, wish: Wish, environment: str, overrides: Sequence[str]) -> None:
@@ -41,7 +45,8 @@ def make(paths: Sequence[Path], out: Path, wish: Wish, environment: str, overrid
     provider.check()
     provider.reap()
     out.mkdir(parents=True, exist_ok=True)
-    with owned_folder(out, ".trees-") as trees, Doing() as doing:
+    remove_leftovers(out, TREES)
+    with owned_folder(out, TREES) as trees, Doing() as doing:
         runner = SandboxedRunner(provider, trees, sandboxes=settings.name)
         account = interrupts.run(make_tasks(paths, out, wish, runner, doing))
     screen = Screen()

@@ -43,9 +43,9 @@ def written(files: Mapping[str, bytes], pool: Path) -> Iterator[Path]:
         yield scratch / "task"
 
 
-def remove_leftovers(pool: Path) -> None:
-    """Remove what processes that were killed were writing below `pool`."""
-    for path in pool.glob(f"{SCRATCH}*"):
+def remove_leftovers(pool: Path, prefix: str = SCRATCH) -> None:
+    """Remove what processes that were killed were writing below `pool`, in folders whose names begin so."""
+    for path in pool.glob(f"{prefix}*"):
         stamp = named_in(path.name)
         if stamp is not None and is_dead(stamp):
             shutil.rmtree(path, ignore_errors=True)

@@ -5,15 +5,19 @@ Invariant: a test of a `Suite` passed in every one of its runs, under the very c
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lego_rl.errors import TaskError
 from lego_rl.tasks.make.results import Results, read_results
 from lego_rl.tasks.make.running import Bench, TestRun
-from lego_rl.tasks.make.tree import Tree
+from lego_rl.tasks.make.tree import Tree, is_test
 
 FIND_SECONDS = 600.0
 """Of one run of everything that pytest finds."""
+FILE_SECONDS = 60.0
+"""Of one file, where not all of them can be run together."""
+MOST_CULPRITS = 8
+"""Files that do not end, after which no single file is looked for."""
 RUNS = 3
 """Of the chosen command, before a test is relied on."""
 SLOW_SECONDS = 2.0
@@ -100,10 +104,9 @@ async def find_suite(tree: Tree, bench: Bench) -> Suite:
         SandboxError: The runs could not be had.
     """
     tried, best = {}, None
+    ending: dict[str, str] = {}
     for style in STYLES:
-        run = await bench.run({}, style.command(tree, "."), FIND_SECONDS)
-        found = read_results(run.report, _python_files(tree))
-        tried[style.name] = _told(run, found)
+        tried[style.name], found = await _tried(tree, bench, style, ending)
         if best is None or len(found.passed()) > len(best[1].passed()):
             best = style, found
     assert best is not None
@@ -114,7 +117,39 @@ async def find_suite(tree: Tree, bench: Bench) -> Suite:
             f"no test of it passes ({said})",
             "its tests have to run with pytest alone, or name an unpacked image with more: --set sandbox.rootfs=DIR",
         )
-    return await _measured(tree, bench, style, found, tried)
+    measured = await _measured(tree, bench, style, found, tried)
+    return replace(measured, left_out={**ending, **measured.left_out})
+
+
+async def _tried(tree: Tree, bench: Bench, style: Style, ending: dict[str, str]) -> tuple[str, Results]:
+    """What a way to call pytest makes of all tests: at once, or, where that does not end, file by file.
+
+    Args:
+        tree: The tree.
+        bench: Where it is tested.
+        style: The way.
+        ending: Files that end or hold up a whole run → how; those found here are added, and none is run again.
+    """
+    files = [path for path in sorted(tree.files) if path.endswith(".py") and is_test(path) and path not in ending]
+    words = " ".join(map(shlex.quote, files)) if ending else "."
+    run = await bench.run({}, style.command(tree, words), FIND_SECONDS)
+    if run.ended == "completed":
+        found = read_results(run.report, _python_files(tree))
+        return _told(run, found), found
+    whole, merged, culprits = _told(run, Results({})), Results({}, {}), {}
+    for path in files:
+        run = await bench.run({}, style.command(tree, shlex.quote(path)), FILE_SECONDS)
+        if run.ended == "completed":
+            found = read_results(run.report, _python_files(tree))
+            merged = Results({**merged.cases, **found.cases}, {**merged.broken, **found.broken})
+        else:
+            culprits[path] = _told(run, Results({}))
+        if len(culprits) >= MOST_CULPRITS and not merged.passed():
+            return whole, Results({})  # it is not one file that does it
+    if merged.passed():
+        ending |= culprits
+    said = f"{whole}; file by file {len(merged.passed())} tests passed, {len(culprits)} files did not end"
+    return (said if merged.passed() else whole), merged
 
 
 async def _measured(tree: Tree, bench: Bench, style: Style, found: Results, tried: Mapping[str, str]) -> Suite:

@@ -3,11 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
+from lego_rl.commands.tasks_make import TREES
+from lego_rl.owner import own_stamp
 from lego_rl.tasks.make.account import Account
 from lego_rl.tasks.make.journal import Findings
 from lego_rl.tasks.make.tree import Tree
 from lego_rl.tasks.make.workshop import Workshop
 from lego_rl.tasks.make.writing import Found
+from lego_rl.tasks.staging import remove_leftovers
 from lego_rl.tasks.task import Task
 from lego_rl.tasks.validate.journal import directory_digest
 
@@ -69,3 +72,12 @@ def test_a_task_of_no_known_repository_names_none(tmp_path: Path) -> None:
     source = Task.load(tmp_path / "small-1").source
     assert source is not None and source.repo == ""
     assert "repo" not in (tmp_path / "small-1" / "task.toml").read_text()
+
+
+def test_trees_of_a_run_that_was_killed_are_removed_and_those_of_a_living_one_are_not(tmp_path: Path) -> None:
+    pid, started, rest = own_stamp().split(".", 2)
+    dead, alive = (tmp_path / f"{TREES}{pid}.{start}.{rest}-abc" for start in (int(started) + 1, started))
+    for folder in (dead, alive, tmp_path / ".trees-of-mine"):
+        (folder / "tree").mkdir(parents=True)
+    remove_leftovers(tmp_path, TREES)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([alive.name, ".trees-of-mine"])
