@@ -57,7 +57,7 @@ def run(path: Path, against: str, relax: Sequence[str], out: Path | None, report
         )
     if check and contaminated:
         raise TaskError(
-            f"{path} has {contaminated} tasks of {against}",
+            f"{path} has {contaminated} tasks that are, or may be, of {against}",
             f"leave them out: lego-rl tasks decontaminate {path} --against {against} --out CLEAN",
         )
 

@@ -66,6 +66,9 @@ def run(
     """
     if not 0.0 <= wanted.least_signal <= 1.0:
         raise ConfigError(f"--signal {wanted.least_signal} is no advantage", "choose a number from 0 to 1")
+    written = [file.resolve() for file in (out, undecided, decisions) if file is not None]
+    if len(set(written)) < len(written):
+        raise ConfigError("two of --out, --undecided and --decisions are one file", "name another file for each")
     outcomes = read_outcomes(runs).chosen(wanted.policies, wanted.labels)
     found = filter_index(Index.read(path), outcomes, wanted.band, wanted.least_signal, wanted.group)
     screen = Screen()

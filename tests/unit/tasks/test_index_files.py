@@ -197,6 +197,19 @@ def test_one_id_twice_is_refused_with_both_places(tmp_path: Path) -> None:
         build_index([tmp_path / "a", tmp_path / "b"])
 
 
+def test_tasks_whose_trials_could_not_be_told_apart_are_refused(tmp_path: Path) -> None:
+    made = [write_task(generate(0, "comparison", 0), tmp_path / name) for name in ("a", "b")]
+    for number, task in enumerate(made):
+        text = (task / "task.toml").read_text()
+        source = f'\n[metadata.source]\nformat = "made"\ninstance_id = "id-{number}"\n'
+        (task / "task.toml").write_text(text + source)
+    with pytest.raises(TaskError, match="are both called comparison-train-000"):
+        build_index([tmp_path])
+    one, other = (build_index([task])[0] for task in made)
+    with pytest.raises(TaskError, match="are both called comparison-train-000"):
+        merge({Path("a"): one, Path("b"): other})
+
+
 def changed(path: Path, **metadata: str) -> None:
     table = pq.read_table(path)
     pq.write_table(table.replace_schema_metadata({VERSION_KEY: metadata["version"]} if metadata else None), path)

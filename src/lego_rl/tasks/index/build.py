@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lego_rl.errors import TaskError
-from lego_rl.tasks.index.file import Index
+from lego_rl.tasks.index.file import Index, check_names
 from lego_rl.tasks.index.task_row import index_row
 
 _DEPTH = 3
@@ -39,7 +39,8 @@ def build_index(
         The index, and what was left out of it.
 
     Raises:
-        TaskError: A folder holds no task directory, none of them can be used, or two are the same task.
+        TaskError: A folder holds no task directory, none of them can be used, or two are the same task or of
+            one name.
     """
     found = [(folder, path) for folder in folders for path in task_folders(folder)]
     rows, left_out = [], []
@@ -57,7 +58,9 @@ def build_index(
         progress(number + 1, len(found))
     if not rows:
         raise TaskError(f"no task directory of {len(found)} can be used: {left_out[0].reason}", "mend them")
-    return Index.of(rows), left_out
+    index = Index.of(rows)
+    check_names(index.paths)
+    return index, left_out
 
 
 def task_folders(folder: Path) -> list[Path]:

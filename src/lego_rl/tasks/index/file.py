@@ -5,7 +5,7 @@ index, so that an index moves with its pool. No id stands twice. A file is whole
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -96,6 +96,22 @@ class Index:
         """One row, as Python objects."""
         found: Mapping[str, Any] = self.table.slice(place, 1).to_pylist()[0]
         return found
+
+
+def check_names(paths: Iterable[Path]) -> None:
+    """See that no two task directories have one name: trials are of a task by the name of its directory.
+
+    Raises:
+        TaskError: Two have; the message names both.
+    """
+    seen: dict[str, Path] = {}
+    for path in paths:
+        other = seen.setdefault(path.name, path)
+        if other is not path:
+            raise TaskError(
+                f"{other} and {path} are both called {path.name}, so that their trials cannot be told apart",
+                "rename one of the folders, or leave one out",
+            )
 
 
 def is_index(place: Path) -> bool:

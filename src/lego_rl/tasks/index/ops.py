@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lego_rl.errors import ConfigError, TaskError
 from lego_rl.tasks.decontaminate.repositories import canonical
-from lego_rl.tasks.index.file import Index, in_split, numbered
+from lego_rl.tasks.index.file import Index, check_names, in_split, numbered
 
 
 class Unit(StrEnum):
@@ -96,7 +96,8 @@ def merge(indexes: Mapping[Path, Index]) -> Index:
         indexes: File → index, for messages.
 
     Raises:
-        TaskError: Two of them have one task, by its id or by its directory; the message names both files.
+        TaskError: Two of them have one task, by its id or by its directory, or tasks whose directories have one name;
+            the message names both.
     """
     for what in ("instance_id", "harbor_task_path"):
         seen: dict[str, Path] = {}
@@ -108,6 +109,7 @@ def merge(indexes: Mapping[Path, Index]) -> Index:
                     f"{seen[name]} and {file} both have the task {name}", "filter one of them, or leave it out"
                 )
             seen |= dict.fromkeys(values, file)
+    check_names([path for index in indexes.values() for path in index.paths])
     table = pa.concat_tables([index.table for index in indexes.values()])
     order = pc.sort_indices(pc.struct_field(table["extra_info"], "instance_id"))
     return Index(numbered(table.take(order)))
