@@ -185,7 +185,7 @@ async def test_what_the_sandbox_has_itself_is_refused(runner: SandboxedRunner, t
 
 
 async def test_a_function_that_can_be_read_elsewhere_gets_no_bug(runner: SandboxedRunner, tmp_path: Path) -> None:
-    source = write_folder(tmp_path / "small", {**FIRST, "build/lib/small/core.py": FIRST["small/core.py"]})
+    source = write_folder(tmp_path / "small", {**FIRST, "old/core.py": FIRST["small/core.py"]})
     account = await make_tasks([source], tmp_path / "pool", Wish(inject=1, mine=0), runner, Silent())
     assert account.rejected["injected"]["copied"] > 0
     assert not tasks(tmp_path / "pool")
