@@ -99,10 +99,12 @@ class Task:
 
         Raises:
             TaskError: A file is missing or says something impossible; the message names it.
+            ExtraError: What reads its reports is not installed.
         """
         task = cls.load_unlisted(path)
         if not isinstance(task.tests, TestSpec):
             return task
+        parser_named(task.tests.parser).check_usable()
         if task.source is not None and "lists" in task.source.unmeasured:
             raise TaskError(
                 f"which tests decide over task {task.id} is not known yet",
@@ -117,10 +119,11 @@ class Task:
 
     @classmethod
     def load_unlisted(cls, path: Path) -> "Task":
-        """Likewise, but for a task of which may be unknown yet which tests fail before the fix and pass after it.
+        """Likewise, but for a task that need not be gradable here: which tests fail before the fix and pass after it
+        may be unknown yet, and what reads its reports not be installed.
 
         Raises:
-            TaskError: As `load`, but for an empty FAIL_TO_PASS.
+            TaskError: As `load`, but for these two.
         """
         config = _read_config(path / "task.toml")
         instruction = _read_text(path / "instruction.md")
@@ -299,9 +302,7 @@ def _read_spec(path: Path) -> TestSpec:
         ) from error
     if both := set(spec.fail_to_pass) & set(spec.pass_to_pass):
         raise TaskError(f"{path} has {min(both)} in FAIL_TO_PASS and in PASS_TO_PASS", "leave it in one of them")
-    parser = parser_named(spec.parser)
-    parser.check_usable()
-    if alike := parser.ambiguous((*spec.fail_to_pass, *spec.pass_to_pass)):
+    if alike := parser_named(spec.parser).ambiguous((*spec.fail_to_pass, *spec.pass_to_pass)):
         raise TaskError(
             f"{path}: a report cannot tell {' from '.join(alike)}",
             "rename one of the test files, or leave one test out",

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from lego_rl.errors import ExtraError, SandboxError, TaskError
 from lego_rl.tasks.at_once import all_of, once_more
+from lego_rl.tasks.reports import parser_named
 from lego_rl.tasks.task import Task, TestSpec
 from lego_rl.tasks.validate.grader import VARIANTS, Graded, Grader, Variant
 from lego_rl.tasks.validate.journal import Validations, directory_digest
@@ -73,6 +74,8 @@ class Validator:
         trying = _Trying(folder, digest, self.grader.sandboxes, self.times)
         try:
             task = await asyncio.to_thread(Task.load_unlisted if self.record else Task.load, folder)
+            if isinstance(task.tests, TestSpec):
+                parser_named(task.tests.parser).check_usable()
             if is_unlisted(task):
                 return await self._recorded(task, trying)
             return await self._verdict(task, trying)

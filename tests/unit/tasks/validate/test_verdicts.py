@@ -11,6 +11,7 @@ from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.task_grader import SandboxedGrader
 from lego_rl.tasks.directory import EnvironmentPart, SolutionPart, TaskDirectory, TestsPart
+from lego_rl.tasks.index.task_row import index_row
 from lego_rl.tasks.provenance import Provenance
 from lego_rl.tasks.reports import Report, TestStatus
 from lego_rl.tasks.task import Task, TestSpec
@@ -286,8 +287,10 @@ async def test_what_is_missing_here_is_asked_for_again(tmp_path: Path, monkeypat
     )
     there = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "swebench" else there(name))
-    (found,) = await validate(grader, tmp_path, task)
-    assert (found.judgement, grader.graded) == ("fault", 0)
+    for record in (False, True):
+        (found,) = await validate(grader, tmp_path, task, record=record)
+        assert (found.judgement, grader.looked, grader.graded) == ("fault", 0, 0)
+    assert index_row(task, "made").instance_id == "one"  # it can be listed, filtered and compared all the same
     assert "pip install 'lego-rl[swebench]'" in found.reason
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if name == "swebench" else there(name))
     (found,) = await validate(grader, tmp_path, task)
