@@ -81,7 +81,7 @@ def read_reference(name: str) -> list[ReferenceTask]:
     try:
         tasks = _tasks(_rows(path))
     except TaskError as error:
-        raise TaskError(error.problem, _FIX) from error
+        raise TaskError(error.problem, error.fix or _FIX) from error
     if not tasks:
         raise TaskError(f"{name} holds no row to compare with", _FIX)
     return tasks
