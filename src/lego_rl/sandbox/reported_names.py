@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from lego_rl.tasks.reports import dotted
+from lego_rl.tasks.reports.junit import dotted
 
 
 @dataclass(frozen=True)
