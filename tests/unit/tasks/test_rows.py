@@ -69,6 +69,7 @@ def write_arrow_file(path: Path) -> None:
     [
         ("rows.jsonl", write_jsonl),
         ("rows.JSONL", write_jsonl),
+        ("rows.ndjson", write_jsonl),
         ("lines.json", write_jsonl),
         ("array.jsonl", write_json),
         ("rows.json", write_json),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from lego_rl.errors import TaskError
 
-SUFFIXES = (".jsonl", ".json", ".parquet", ".arrow")
+SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet", ".arrow")
 """In whatever case."""
 _NO_ROWS = frozenset({"dataset_info.json", "dataset_dict.json", "state.json", "dataset_infos.json"})
 

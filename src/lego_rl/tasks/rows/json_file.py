@@ -108,7 +108,7 @@ def _lines_or(single: Shape, values: Values, file: Path) -> Shape:
 
 
 def _has_lines_by_name(file: Path) -> bool:
-    return file.suffix.lower() == ".jsonl"
+    return file.suffix.lower() in (".jsonl", ".ndjson")
 
 
 def _lines(stream: IO[bytes]) -> Iterator[object | Unread]:
