@@ -1,11 +1,12 @@
 """What a pool is compared with: the tasks of an evaluation set, from a file of ids or rows, or the one that is shipped.
 
-A file is read as rows are that are converted (`lego_rl.tasks.rows`), or is a ``.txt`` with an id a line. A row is an
-object with what its set calls ``instance_id``, ``repo``, ``base_commit``, ``image``, ``problem_statement``, ``patch``;
-or an id, or a pair of an id and a commit. An index of tasks is a reference too.
+A file is read as rows are that are converted (`lego_rl.tasks.rows`), or is a ``.txt`` with an id a line; a row that
+cannot be read is a fault, for nothing of a reference may be left out. A row is an object with what its set calls
+``instance_id``, ``repo``, ``base_commit``, ``image``, ``problem_statement``, ``patch``; or an id, or a pair of an id
+and a commit. An index of tasks is a reference too.
 
-Invariant: every row can be compared with. One that cannot be read, or of which neither a repository nor a commit nor a
-text is read, is an error: a task that it should have found would be called clean.
+Invariant: every row can be compared with. One of which neither a repository nor a commit nor a text is read is an
+error: a task that it should have found would be called clean.
 """
 
 import re
@@ -34,7 +35,7 @@ _PULL = ("pull_request", "pull_number", "number")
 _ORGANISATION = ("org",)
 _COMMIT_DIGITS = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
 _FIX = (
-    "name a Parquet, JSON or JSON lines file of rows, a .txt with an id a line, an index of tasks, or "
+    "name a file of ids or rows (.parquet, .json, .jsonl; .txt with an id a line), an index of tasks, or "
     + " or ".join(SHIPPED)
 )
 _WRITE = "write ids as OWNER__NAME-NUMBER or OWNER/NAME#NUMBER, or give rows with repo, base_commit or texts"
@@ -81,7 +82,7 @@ def read_reference(name: str) -> list[ReferenceTask]:
     try:
         tasks = _tasks(_rows(path))
     except TaskError as error:
-        raise TaskError(error.problem, error.fix or _FIX) from error
+        raise TaskError(error.problem, error.fix if error.fix == _WRITE else _FIX) from error
     if not tasks:
         raise TaskError(f"{name} holds no row to compare with", _FIX)
     return tasks
@@ -118,8 +119,7 @@ def _index_rows(path: Path) -> Iterator[Found]:
 
 
 def _tasks(rows: Iterable[Found]) -> list[ReferenceTask]:
-    named = ((found.row, f"the row at {found.place}") for found in rows)
-    return [_comparable(_task(row, where), where) for row, where in named]
+    return [_comparable(_task(found.row, where := f"the row at {found.place}"), where) for found in rows]
 
 
 def _comparable(task: ReferenceTask, where: str) -> ReferenceTask:
