@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from lego_rl.errors import TaskError
 from lego_rl.sandbox.grading import grade
+from lego_rl.sandbox.ownership import Ownership
 from lego_rl.sandbox.provider import Provider, TaskImage
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal import OF_TASK, SealError, verify_seal
@@ -25,12 +26,12 @@ from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.sandbox.verifier import SHARE_OF_TIMEOUT
 from lego_rl.tasks.reports import Report
-from lego_rl.tasks.task import Task
+from lego_rl.tasks.task import Task, TestSpec
 from lego_rl.tasks.test_patch import base_reader
 from lego_rl.tasks.unified_diff import DiffError, apply_diff
 from lego_rl.tasks.validate.grader import Graded, Variant
 
-METHOD = 1
+METHOD = 2
 """Changes when the same task would be judged otherwise in the same sandboxes."""
 
 
@@ -60,6 +61,7 @@ class SandboxedGrader:
         """See `Grader.look`."""
         self.provider.check_network(task.network)
         image = await asyncio.to_thread(self._image, task)
+        await asyncio.to_thread(_check_runner, task, image.pristine)
         box = await image.start(Phase.AGENT, limits=self.settings.limits(task.memory_mb, task.storage_mb))
         try:
             await verify_seal(box, task)
@@ -90,6 +92,23 @@ class SandboxedGrader:
     def _image(self, task: Task) -> TaskImage:
         return self.provider.prepare(
             task.path / "environment", workdir=task.workdir, docker_image=task.docker_image, history=task.history
+        )
+
+
+def _check_runner(task: Task, pristine: Path) -> None:
+    """Of a task that was made of somebody's data, what runs its tests has to be known by more than its name.
+
+    Raises:
+        TaskError: Its command leads neither to a runner whose configuration is the task's own nor to a script of the
+            repository, so that an agent could say what the tests are.
+    """
+    if task.source is None or not isinstance(task.tests, TestSpec):
+        return
+    run = Ownership.of(task, pristine).run
+    if not run.runners.names and not run.files:
+        raise TaskError(
+            f"what runs the tests of task {task.id} is not known, nor the files that configure it: {task.tests.command}",
+            "grade it by a runner that docs/sandbox.md names, or by a tests/test.sh of your own",
         )
 
 
