@@ -107,7 +107,7 @@ def _check_runner(task: Task, pristine: Path) -> None:
     run = Ownership.of(task, pristine).run
     if not run.runners.names and not run.files:
         raise TaskError(
-            f"what runs the tests of task {task.id} is not known, nor the files that configure it: {task.tests.command}",
+            f"what runs the tests of task {task.id} is not known, nor what configures it: {task.tests.command}",
             "grade it by a runner that docs/sandbox.md names, or by a tests/test.sh of your own",
         )
 
