@@ -110,7 +110,7 @@ def desk(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
             yield SimpleNamespace(source=tmp_path / "weights", bundle=bundle, rollouts=runner)
 
     monkeypatch.setattr(rollout, "sampling_parts", parts)
-    monkeypatch.setattr(rollout, "check_networks", lambda *_: None)
+    monkeypatch.setattr(rollout, "check_tasks", lambda *_: None)
     monkeypatch.setattr(rollout, "room_for", lambda *_: None)
     run("tasks", "index", "pool", "--out", "all.parquet")
     return desk
