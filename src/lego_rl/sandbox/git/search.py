@@ -169,14 +169,14 @@ def _may_hold_objects(folder: str, name: str) -> bool:
 
 
 def _holds_objects(path: Path) -> bool:
-    """Whether a file is a pack, a pack's index, a bundle or a loose object."""
+    """Whether a file is a pack, a pack's index, a bundle or a loose object, whatever it is called."""
     if path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
     if head.startswith(MAGIC):
         return True
-    return LOOSE_PATH.search(str(path)) is not None and is_loose_object(head)
+    return is_loose_object(head)
 
 
 def is_loose_object(head: bytes) -> bool:

@@ -179,7 +179,7 @@ def test_fixtures_of_the_commit_stay_where_they_are(repo: Path, tmp_path: Path) 
     assert not (sealed.agent / "tests").exists()
 
 
-@pytest.mark.parametrize("name", ["backup.bin", "x/pack-1.pack", "x/pack-1.idx", "ab/" + "0" * 38])
+@pytest.mark.parametrize("name", ["backup.bin", "x/pack-1.pack", "x/pack-1.idx", "ab/" + "0" * 38, "odd/thing"])
 def test_objects_that_no_repository_owns_are_refused(repo: Path, name: str) -> None:
     target = repo / name
     target.parent.mkdir(exist_ok=True)
