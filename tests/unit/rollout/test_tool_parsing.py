@@ -32,11 +32,11 @@ def record(calls: int, faults: int) -> TrialRecord:
     return TrialRecord(SPEC, outcome, None, PhaseSeconds(), accounting)
 
 
-@pytest.mark.parametrize("counts", [[], [(0, 0)], [(5, 0), (1, 4)], [(0, 9), (1, 0)]])
-def test_a_policy_that_calls_tools_or_none_goes_on(counts: list[tuple[int, int]]) -> None:
+@pytest.mark.parametrize("counts", [[], [(0, 0)], [(5, 0), (1, 4)], [(0, 99), (1, 0)], [(0, 7), (0, 8)]])
+def test_a_policy_that_calls_tools_or_none_or_says_too_little_goes_on(counts: list[tuple[int, int]]) -> None:
     refuse_unreadable([record(*count) for count in counts])
 
 
 def test_calls_of_which_none_could_be_parsed_end_the_run() -> None:
-    with pytest.raises(RunError, match=r"\[tool_parse\] none of the tool calls in 7 answers"):
-        refuse_unreadable([record(0, 3), record(0, 4), record(0, 0)])
+    with pytest.raises(RunError, match=r"\[tool_parse\] none of the tool calls in 17 answers"):
+        refuse_unreadable([record(0, 9), record(0, 8), record(0, 0)])
