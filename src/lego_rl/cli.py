@@ -5,6 +5,7 @@ Each command imports its module when it is called, so that ``--help`` needs no h
 
 import errno
 import logging
+import os
 import signal
 import sys
 from io import TextIOWrapper
@@ -275,14 +276,36 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _interrupt)
+    logging.raiseExceptions = False  # a log that a full disk does not take is no reason for tracebacks
     try:
         app()
-    except LegoError as error:
-        _fail(error.problem, error.fix)
-    except OSError as error:
-        if error.errno not in _HOST_FAULTS:
+    except Exception as error:  # looked at, and raised again where nobody expected it
+        expected = _only(error)
+        if isinstance(expected, LegoError):
+            _fail(expected.problem, _of_room(expected) or expected.fix)
+        fix = _of_room(expected) or (_HOST_FAULTS.get(expected.errno or 0) if isinstance(expected, OSError) else None)
+        if not isinstance(expected, OSError) or fix is None:
             raise
-        _fail(str(error), _HOST_FAULTS[error.errno])
+        _fail(str(expected), fix)
+
+
+def _only(error: Exception) -> Exception:
+    """What is in a group of one, such as tasks that run together raise where one of them fails."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def _of_room(error: BaseException | None) -> str | None:
+    """What to do about a disk that is full, where that is why something failed, whatever else is advised about it."""
+    while error is not None:
+        for number in (errno.ENOSPC, errno.EDQUOT):
+            if (isinstance(error, OSError) and error.errno == number) or os.strerror(number) in str(error):
+                return _HOST_FAULTS[number]
+        if "out of diskspace" in str(error).lower():  # git's words
+            return _HOST_FAULTS[errno.ENOSPC]
+        error = error.__cause__
+    return None
 
 
 def _interrupt(_: int, frame: FrameType | None) -> None:

@@ -5,10 +5,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeAliasType, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from lego_rl.errors import ConfigError
+
+MOST_SHOWN = 100
+"""Characters of a value, or of an argument, that are repeated in what is said of it."""
 
 
 class Settings(BaseModel):
@@ -17,6 +20,20 @@ class Settings(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, raw: object) -> object:
+        """Python takes ``true`` for 1; as the text that it is in a recipe it is no number."""
+        if not isinstance(raw, Mapping):
+            return raw
+        return {key: str(value).lower() if cls._is_no_number(key, value) else value for key, value in raw.items()}
+
+    @classmethod
+    def _is_no_number(cls, key: str, value: object) -> bool:
+        field = cls.model_fields.get(key)
+        kinds = () if field is None else (field.annotation, *get_args(field.annotation))
+        return isinstance(value, bool) and (int in kinds or float in kinds) and bool not in kinds
 
 
 def _usable(path: object) -> object:
@@ -84,7 +101,12 @@ def _describe(
         return f"{tag} is missing, which says what {key} is", f"add {tag} to the recipe"
     if detail["type"] == "value_error" and isinstance(detail["input"], Mapping):  # of several keys, which it names
         return _sentence(detail["msg"]), f"see {guide} for what they take"
-    return f"{key} = {detail['input']!r}: {_sentence(detail['msg'])}", f"see {guide} for what it takes"
+    return f"{key} = {shown(repr(detail['input']))}: {_sentence(detail['msg'])}", f"see {guide} for what it takes"
+
+
+def shown(text: str) -> str:
+    """As much of a text as one line can hold beside what is said of it."""
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 def _written(raw: Mapping[str, Any], detail: ErrorDetails) -> list[str]:

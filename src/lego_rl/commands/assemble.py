@@ -22,6 +22,7 @@ from lego_rl.errors import ConfigError, RunError
 from lego_rl.evaluate.heldout import evaluated_tasks
 from lego_rl.harness.base import HarnessBundle
 from lego_rl.rollout.store import RunDirectory
+from lego_rl.sandbox.disk import check_state_folder
 from lego_rl.sandbox.environments import provider_of, state_of
 from lego_rl.tasks.pool import load_pool, pool_place
 from lego_rl.train.card import PolicyCard
@@ -41,11 +42,12 @@ def load_tasks(recipe: Recipe) -> LoopTasks:
 
     Raises:
         TaskError: The pool or a task is incomplete.
-        SandboxError: A task asks for what it cannot have here.
+        SandboxError: Sandboxes have nowhere to keep their files, or a task asks for what it cannot have here.
         ConfigError: The pool has no such split, or more tasks are asked for than a split has.
     """
-    place = pool_place(recipe.tasks.pool, state_of(recipe.sandbox).root / "pools")
-    splits = load_pool(place)
+    state = state_of(recipe.sandbox)
+    check_state_folder(state.root)
+    splits = load_pool(pool_place(recipe.tasks.pool, state.root / "pools"))
     missing = [name for name in (recipe.tasks.train, *recipe.evaluate.splits) if name not in splits]
     if missing:
         raise ConfigError(f"the pool has no split {missing[0]!r}", f"it has {', '.join(sorted(splits))}")

@@ -13,7 +13,7 @@ import tomli_w
 from pydantic import BaseModel
 
 from lego_rl.errors import ConfigError
-from lego_rl.settings import validate
+from lego_rl.settings import shown, validate
 
 
 def read[M: BaseModel](model: type[M], path: Path, overrides: Iterable[str] = ()) -> M:
@@ -83,7 +83,8 @@ def _apply(raw: dict[str, Any], override: str) -> None:
     key, separator, text = override.partition("=")
     if not separator or not all(key.split(".")):
         raise ConfigError(
-            f"--set {override!r} is not of the form section.key=value", "write for example --set train.steps=12"
+            f"--set {shown(repr(override))} is not of the form section.key=value",
+            "write for example --set train.steps=12",
         )
     try:
         parsed = _parse(f"value = {text}")
@@ -95,5 +96,7 @@ def _apply(raw: dict[str, Any], override: str) -> None:
     for section in sections:
         target = target.setdefault(section, {})
         if not isinstance(target, dict):
-            raise ConfigError(f"--set {override!r}: {section} is a value, not a section", "name the key itself")
+            raise ConfigError(
+                f"--set {shown(repr(override))}: {section} is a value, not a section", "name the key itself"
+            )
     target[leaf] = value

@@ -9,6 +9,7 @@ import hashlib
 import os
 import posixpath
 import stat
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -178,6 +179,10 @@ def check_rootfs(rootfs: Path) -> None:
     Raises:
         SandboxError: It is no unpacked image, or belongs to somebody else.
     """
+    if (real := rootfs.resolve()) == Path("/") or Path(sys.prefix).is_relative_to(real):
+        raise SandboxError(
+            f"{rootfs} is this machine's own root, or holds its Python", "unpack an image into a new folder"
+        )
     if not (rootfs / "usr").is_dir():
         raise SandboxError(f"{rootfs} is no root file system (it has no usr/)", "unpack an image there, with its usr/")
     uid = outside_uid()

@@ -42,6 +42,13 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ("tasks.pool=~nobody-at-all/pool", "no such home folder", "docs/recipes.md"),
         ("policy.tool_parser=hermess", "no tool-call parser is called 'hermess'", "qwen3_coder"),
         ("policy.tool_parser=hermes", "'hermes' cannot read the calls that the chat template", "'qwen3_coder'"),
+        ("run.steps=true", "run.steps = 'true': input should be a valid integer", "docs/recipes.md"),
+        ("train.optimizer.lr=false", "train.optimizer.lr = 'false': input should be a valid number", "docs/recipes.md"),
+        ("run.steps=" + "9" * 5000, "99…", "docs/recipes.md"),
+        ("x" * 5000, "…", "--set train.steps=12"),
+        ("sandbox.rootfs=/", "/ is this machine's own root", "unpack an image into a new folder"),
+        ("sandbox.state=/etc/passwd", "sandboxes cannot keep their files in /etc/passwd", "set sandbox.state"),
+        ("sandbox.state=/proc/x", "sandboxes cannot keep their files in /proc/x", "set sandbox.state"),
         ("sandbox.rootfs=/nowhere", "/nowhere is no root file system", "unpack an image there"),
         ("tasks.pool=/nowhere", "there is no task pool at /nowhere", "builtin"),
         ("tasks.train=trian", "the pool has no split 'trian'", "it has heldout, train, unseen"),
@@ -70,6 +77,7 @@ def test_a_recipe_that_cannot_be_run_is_refused(
     assert len(lines) == 2
     assert lines[0].startswith("lego-rl: ")
     assert problem in lines[0]
+    assert len(lines[0]) < 500
     assert lines[1].startswith("  fix: ")
     assert fix in lines[1]
     assert not (tmp_path / "run" / "recipe.toml").exists(), "a run that never began cannot be resumed"

@@ -8,6 +8,7 @@ from pathlib import Path
 from lego_rl.errors import UnservedTaskError
 from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
 from lego_rl.sandbox.bubblewrap.preflight import check_machine
+from lego_rl.sandbox.disk import check_state_folder
 from lego_rl.sandbox.image import Image, PreparedTree, check_rootfs, copied, prepare_image, recipe_of
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
@@ -74,6 +75,7 @@ class BubblewrapProvider:
     def check(self) -> None:
         """See `Provider.check`."""
         check_machine()
+        check_state_folder(self.state.root)
         if self.rootfs is not None:
             check_rootfs(self.rootfs)
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lego_rl.sandbox.disk import check_state_folder
 from lego_rl.sandbox.docker.engine import Engine
 from lego_rl.sandbox.docker.image import HOST, DockerImage, ImageMaker
 from lego_rl.sandbox.docker.labels import reap
@@ -40,6 +41,7 @@ class DockerProvider:
     def check(self) -> None:
         """See `Provider.check`."""
         check_daemon(self.engine)
+        check_state_folder(self.state.root)
 
     def check_network(self, network: Network) -> None:
         """See `Provider.check_network`: there is no network that a container cannot be given."""

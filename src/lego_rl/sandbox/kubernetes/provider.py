@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lego_rl.errors import SandboxError
+from lego_rl.sandbox.disk import check_state_folder
 from lego_rl.sandbox.kubernetes import lease
 from lego_rl.sandbox.kubernetes.access import check_access
 from lego_rl.sandbox.kubernetes.api import Api
@@ -37,6 +38,7 @@ class KubernetesProvider:
     def check(self) -> None:
         """See `Provider.check`."""
         in_a_loop_of_its_own(check_access(self.settings))
+        check_state_folder(self.state.root)
 
     def check_network(self, network: Network) -> None:
         """See `Provider.check_network`."""
