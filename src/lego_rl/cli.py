@@ -38,7 +38,17 @@ app.add_typer(bench_app, name="bench")
 app.add_typer(selfcheck_app, name="selfcheck")
 
 Recipe = Annotated[Path, typer.Argument(help="A recipe, such as recipes/demo-claude-code.toml.")]
-Overrides = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")]
+Overrides = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe, again for several.")
+]
+SandboxKeys = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set a key of the section sandbox, such as sandbox.processes=64, again for several.",
+    ),
+]
 RunDir = Annotated[Path, typer.Argument(help="A run directory.")]
 
 
@@ -58,19 +68,19 @@ def train(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved recipe and stop.")] = False,
 ) -> None:
     """Train a policy inside a harness: rollouts, GSPO with routing replay, held-out evaluation, report."""
+    if resume is not None and recipe is not None:
+        raise typer.BadParameter("a resumed run has its recipe in its directory; give either RECIPE or --resume RUN")
+    if resume is None and recipe is None:
+        raise typer.BadParameter("give a recipe, such as recipes/demo-claude-code.toml, or --resume RUN")
     from lego_rl.commands import train as command
 
     if resume is not None:
-        if recipe is not None:
-            raise typer.BadParameter(
-                "a resumed run has its recipe in its directory; give either RECIPE or --resume RUN"
-            )
         if dry_run:
             command.dry_resume(resume, overrides)
         else:
             command.resume(resume, overrides)
     elif recipe is None:
-        raise typer.BadParameter("give a recipe, such as recipes/demo-claude-code.toml, or --resume RUN")
+        raise AssertionError("one of both was given")
     elif dry_run:
         command.dry_run(recipe, overrides)
     else:
@@ -79,7 +89,7 @@ def train(
 
 @app.command()
 def sft(
-    recipe: Recipe,
+    recipe: Annotated[Path, typer.Argument(help="A recipe of lego-rl sft: docs/reference/sft.md has its keys.")],
     overrides: Overrides = [],  # noqa: B006
 ) -> None:
     """Train a policy on captured demonstrations (supervised fine-tuning)."""
@@ -166,9 +176,14 @@ def harness_verify(name: Annotated[str, typer.Argument(help="Registry name.")]) 
 @harness_app.command("test")
 def harness_test(
     name: Annotated[str, typer.Argument(help="Registry name.")],
-    only: Annotated[list[str], typer.Option("--only", metavar="SITUATION", help="Only this situation.")] = [],  # noqa: B006
+    only: Annotated[
+        list[str], typer.Option("--only", metavar="SITUATION", help="Only this situation, again for several.")
+    ] = [],  # noqa: B006
     options: Annotated[
-        list[str], typer.Option("--set", metavar="OPTION=VALUE", help="An option of the harness, such as bare=true.")
+        list[str],
+        typer.Option(
+            "--set", metavar="OPTION=VALUE", help="An option of the harness, such as bare=true, again for several."
+        ),
     ] = [],  # noqa: B006
     at_once: Annotated[int, typer.Option(min=1, help="Situations at a time.")] = 2,
 ) -> None:
@@ -183,7 +198,7 @@ def check_sandbox(
     environment: Annotated[
         str, typer.Option(metavar="NAME", help="How: bubblewrap, docker or kubernetes.")
     ] = "bubblewrap",
-    overrides: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Set a key of [sandbox].")] = [],  # noqa: B006
+    overrides: SandboxKeys = [],  # noqa: B006
 ) -> None:
     """Check that agents can be isolated here, and say how memory and processes are limited."""
     from lego_rl.commands import check as command
@@ -204,13 +219,16 @@ def check_recipe(
 
 @selfcheck_app.command("sandbox")
 def selfcheck_sandbox(
-    environment: Annotated[str, typer.Option(metavar="NAME", help="How sandboxes are isolated.")] = "bubblewrap",
+    environment: Annotated[
+        str, typer.Option(metavar="NAME", help="How sandboxes are isolated: bubblewrap, docker or kubernetes.")
+    ] = "bubblewrap",
+    overrides: SandboxKeys = [],  # noqa: B006
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")] = False,
 ) -> None:
     """Run attacks and honest work through the path of every trial; the exit code says whether all of it held."""
     from lego_rl.commands import selfcheck as command
 
-    command.sandbox(environment, as_json=as_json)
+    command.sandbox(environment, overrides, as_json=as_json)
 
 
 @bench_app.command("loop")
@@ -219,7 +237,7 @@ def bench_loop(
     overrides: Overrides = [],  # noqa: B006
 ) -> None:
     """Run one training step and print trials per minute, seconds by phase and peak memory."""
-    from lego_rl.commands import bench as command
+    from lego_rl.commands import bench_loop as command
 
     command.loop(recipe, overrides)
 
@@ -231,7 +249,7 @@ def bench_capture(
     sessions: Annotated[int, typer.Option(min=1, help="Sessions at once, in the last part.")] = 16,
 ) -> None:
     """Measure what capturing a conversation of 200,000 tokens costs the gateway, against rendering it anew."""
-    from lego_rl.commands import bench as command
+    from lego_rl.commands import bench_capture as command
 
     command.capture(dialect, turns, sessions)
 
@@ -239,11 +257,12 @@ def bench_capture(
 @bench_app.command("sandbox")
 def bench_sandbox(
     environments: Annotated[
-        list[str], typer.Option("--environment", help="A way to isolate, again for several; all by default.")
+        list[str],
+        typer.Option("--environment", metavar="NAME", help="A way to isolate, again for several; all by default."),
     ] = [],  # noqa: B006
     trials: Annotated[int, typer.Option(min=2, help="Trials of each.")] = 64,
     concurrency: Annotated[int, typer.Option(min=1, help="Trials at a time.")] = 8,
-    overrides: Overrides = [],  # noqa: B006
+    overrides: SandboxKeys = [],  # noqa: B006
 ) -> None:
     """Measure what isolation costs a trial: start, seal, taking the work, a fresh start to grade in, stop."""
     from lego_rl.commands import bench_sandbox as command

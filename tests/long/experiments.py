@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from lego_rl.commands.execute import execute
+from lego_rl.commands.recipe_check import check_recipe
 from lego_rl.commands.sampling import EngineWrapper, unchanged
-from lego_rl.commands.train import execute
 from lego_rl.config.begun import check_begun
 from lego_rl.config.load import read
 from lego_rl.config.recipe import Recipe
@@ -66,7 +67,7 @@ class Experiments:
         if (path / "recipe.toml").exists():
             check_begun(recipe, path / "recipe.toml")
         if not is_finished(recipe, path):
-            execute(recipe, rewards=rewards, inject=inject)
+            execute(recipe, check_recipe(recipe), rewards=rewards, inject=inject)
         return Run(recipe, path)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lego_rl.commands.policies import read_recipe
+from lego_rl.commands.recipe_check import check_recipe
 from lego_rl.commands.screen import Screen
 from lego_rl.config.load import plain
 from lego_rl.errors import ConfigError
@@ -44,7 +45,9 @@ def sandbox_settings(environment: str, overrides: Sequence[str]) -> SandboxSetti
     """
     raw = plain(overrides)
     if other := raw.keys() - {"sandbox"}:
-        raise ConfigError(f"a sandbox has nothing from [{other.pop()}]", "set keys of [sandbox] only")
+        name = other.pop()
+        near = f"sandbox.{name}" if name in SandboxSettings.model_fields else "sandbox.processes=64"
+        raise ConfigError(f"a sandbox has nothing from {name}", f"set keys of [sandbox] only, such as {near}")
     chosen = {**raw.get("sandbox", {}), "environment": environment}
     return validate(SandboxSettings, chosen, guide="docs/sandbox.md", section="sandbox")
 
@@ -55,14 +58,13 @@ def recipe(path: Path, overrides: Sequence[str]) -> None:
     Raises:
         LegoError: Something is missing or does not fit.
     """
-    from lego_rl.commands.assemble import check_recipe  # it imports torch, which the check of a sandbox does not need
-
     resolved = read_recipe(path, overrides)
-    bundle, warning = check_recipe(resolved)
+    checked = check_recipe(resolved)
+    bundle = checked.policy.parts.bundle
     console = Screen()
     console.print(f"harness: {bundle.name} {bundle.version} is installed")
     console.print(
         f"policy: {resolved.policy.path} fits the budget, its template and {resolved.policy.tool_parser} agree"
     )
     console.print(f"tasks: split {resolved.tasks.train!r} and what is evaluated are there")
-    console.print(f"machine: {warning or 'it has room for all trials that run at the same time'}")
+    console.print(f"machine: {checked.note or 'it has room for all trials that run at the same time'}")

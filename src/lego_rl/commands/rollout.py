@@ -16,10 +16,10 @@ from lego_rl.commands.named_tasks import named_tasks
 from lego_rl.commands.policies import read_recipe
 from lego_rl.commands.program import program
 from lego_rl.commands.progress import ConsoleProgress
+from lego_rl.commands.recipe_check import check_sampling, check_tasks, room_for
 from lego_rl.commands.rollouts import SpecBuilder
 from lego_rl.commands.run_outcomes import run_outcomes
 from lego_rl.commands.sampled_policy import sampled_policy
-from lego_rl.commands.sampling import check_tasks, room_for, sampling_parts
 from lego_rl.commands.screen import Screen
 from lego_rl.config.begun import check_begun, moved
 from lego_rl.config.load import dump
@@ -64,15 +64,21 @@ def run(
         LegoError: Something that the recipe names is missing or does not fit, or a check stopped the run.
     """
     resolved = moved(read_recipe(recipe, overrides), out)
+    policy = check_sampling(resolved)
     tasks = [Task.load(path) for path in named_tasks(places)]
     check_tasks(tasks, provider_of(resolved.sandbox))
     if (warning := room_for(resolved, tasks)) is not None:
         typer.echo(f"note: {warning}", err=True)
     part = parse_shard(shard)
     specs = part.of(SpecBuilder(resolved)(tasks, LABEL, n, temperature, first_attempt))
+    from lego_rl.commands.sampling import sampling_parts  # it imports torch: what cannot be run is refused before that
+
     directory = RunDirectory.make(out)
-    with ConsoleProgress(0, Screen(stderr=True)) as progress, sampling_parts(resolved, directory, progress) as sampling:
-        who = sampled_policy(resolved, temperature, sampling.source, sampling.bundle)
+    with (
+        ConsoleProgress(0, Screen(stderr=True)) as progress,
+        sampling_parts(resolved, policy, directory, progress) as sampling,
+    ):
+        who = sampled_policy(resolved, temperature, policy.source, policy.parts.bundle)
         Choice(who.policy, who.harness, temperature, f"{part.index}/{part.count}").begin(directory)
         if not directory.recipe.exists():
             write_text(directory.recipe, dump(resolved))

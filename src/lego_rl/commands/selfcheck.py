@@ -1,38 +1,39 @@
 """``lego-rl selfcheck``: attacks on sandboxes and honest work in them, as a table or as JSON."""
 
 import json
-from collections.abc import Iterator
-from typing import get_args
+from collections.abc import Iterator, Sequence
 
 import typer
 from rich.table import Table
 
 from lego_rl.commands import interrupts
+from lego_rl.commands.check import sandbox_settings
+from lego_rl.commands.live_line import LiveLine
 from lego_rl.commands.screen import Screen
 from lego_rl.errors import ConfigError, SandboxError
-from lego_rl.sandbox.settings import SandboxSettings
+from lego_rl.sandbox.environments import ENVIRONMENTS
 from lego_rl.selfcheck.attack import Kind
 from lego_rl.selfcheck.suite import Findings, check
 
 
-def sandbox(environment: str, *, as_json: bool) -> None:
+def sandbox(environment: str, overrides: Sequence[str] = (), *, as_json: bool) -> None:
     """Attack sandboxes and work honestly in them, and say what came of it.
 
     Args:
         environment: How sandboxes are isolated.
+        overrides: ``sandbox.key=value`` strings, as for a recipe.
         as_json: Print JSON, and nothing else on standard output.
 
     Raises:
-        ConfigError: There is no such environment.
+        ConfigError: There is no such environment, or no such key.
         SandboxError: An attack succeeded, honest work was wronged, or this machine cannot isolate an agent.
         KeyboardInterrupt: Somebody asked for the end; nothing is left behind.
     """
-    known = get_args(SandboxSettings.model_fields["environment"].annotation)
-    if environment not in known:
-        raise ConfigError(f"there is no environment {environment!r}", f"choose one of {', '.join(known)}")
-    settings = SandboxSettings.model_validate({"environment": environment})
-    with Screen(stderr=True).status(f"attacking sandboxes of {environment}"):
-        report = interrupts.run(check(settings))
+    if environment not in ENVIRONMENTS:
+        raise ConfigError(f"there is no environment {environment!r}", f"choose one of {', '.join(ENVIRONMENTS)}")
+    settings = sandbox_settings(environment, overrides)
+    with LiveLine(f"attacking sandboxes of {environment}") as live:
+        report = interrupts.run(check(settings, live.show))
     if as_json:
         typer.echo(json.dumps(report.as_json(), indent=2))
     else:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,14 +13,16 @@ from lego_rl.config.load import dump, read
 from lego_rl.config.recipe import Recipe
 from lego_rl.config.sft_recipe import SftRecipe
 from lego_rl.durable import write_text
-from lego_rl.errors import RunError
+from lego_rl.errors import ConfigError, RunError
 from lego_rl.gateway.settings import DEFAULT_CAPTURE, Reasoning
 from lego_rl.rollout.demonstrations import demonstrated_segments
 from lego_rl.rollout.lock import LockedFolder
 from lego_rl.rollout.metrics_file import checkpoints_in
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.train.card import PolicyCard
-from lego_rl.train.sft import SftMetrics, run_sft
+
+if TYPE_CHECKING:
+    from lego_rl.train.sft import SftMetrics
 
 _INTERRUPTED = 130
 _PRINT_EVERY = 10
@@ -32,7 +35,7 @@ def run(path: Path, overrides: Sequence[str]) -> None:
         RunError: The run directory holds a run of another recipe, or another process is at work in it.
         LegoError: Something that the recipe names is missing or does not fit.
     """
-    recipe = read(SftRecipe, path, overrides)
+    recipe = _read(path, overrides)
     with LockedFolder(recipe.run.dir) as folder:  # first: what another process is at work on is nothing to go on from
         directory = RunDirectory(folder.path)
         if directory.journal.exists():
@@ -42,14 +45,35 @@ def run(path: Path, overrides: Sequence[str]) -> None:
         _fine_tune(recipe, folder)
 
 
+def _read(path: Path, overrides: Sequence[str]) -> SftRecipe:
+    try:
+        return read(SftRecipe, path, overrides)
+    except ConfigError as error:
+        if not _is_of_train(path):
+            raise
+        raise ConfigError(
+            f"{path} is a recipe of lego-rl train", "docs/reference/sft.md has the other's keys"
+        ) from error
+
+
+def _is_of_train(path: Path) -> bool:
+    try:
+        read(Recipe, path)
+    except ConfigError:
+        return False
+    return True
+
+
 def _fine_tune(recipe: SftRecipe, folder: LockedFolder) -> None:
     segments = [segment for run in recipe.demonstrations.runs for segment in demonstrated_segments(run)]
+    from lego_rl.train.sft import run_sft  # it imports torch: what cannot be run is refused before that
+
     write_text(RunDirectory(folder.path).recipe, dump(recipe))
     card = PolicyCard("sft", recipe.policy.path, None, reasoning_of(recipe.demonstrations.runs))
     console = Screen()
     console.print(f"{len(segments)} segments of demonstrations · {recipe.sft.steps} updates of {recipe.sft.batch}")
 
-    def show(metrics: SftMetrics) -> None:
+    def show(metrics: "SftMetrics") -> None:
         if metrics.step % _PRINT_EVERY == 0 or metrics.step == recipe.sft.steps - 1:
             console.print(
                 f"update {metrics.step + 1}/{recipe.sft.steps} · loss {metrics.loss:.4f} · accuracy"

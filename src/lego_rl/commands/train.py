@@ -1,29 +1,20 @@
 """``lego-rl train``: a whole run from one recipe, or what is left of it."""
 
-import asyncio
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import typer
 
 from lego_rl.commands import report
-from lego_rl.commands.assemble import batch_shape, check_machine, load_tasks, loop_parts
 from lego_rl.commands.policies import read_recipe
 from lego_rl.commands.program import program
-from lego_rl.commands.progress import ConsoleProgress
-from lego_rl.commands.sampling import EngineWrapper, unchanged
-from lego_rl.config.begun import check_begun, moved
+from lego_rl.commands.recipe_check import check_recipe
+from lego_rl.config.begun import moved
 from lego_rl.config.load import dump, read
 from lego_rl.config.recipe import Recipe
-from lego_rl.durable import write_text
 from lego_rl.errors import ConfigError, RunError
-from lego_rl.evaluate.heldout import score
 from lego_rl.harness import registry
-from lego_rl.report.files import RunFiles
-from lego_rl.rollout.labels import BEFORE
 from lego_rl.rollout.store import RunDirectory
-from lego_rl.train.loop import Loop, Rewards, Watcher, as_graded
 
 _INTERRUPTED = 130
 
@@ -78,57 +69,6 @@ def resume(path: Path, overrides: Sequence[str]) -> None:
     _run_and_report(_recipe_of(path, overrides), path)
 
 
-def execute(recipe: Recipe, *, rewards: Rewards = as_graded, inject: EngineWrapper = unchanged) -> None:
-    """Do what is left of a run, without its report.
-
-    Args:
-        recipe: The resolved recipe.
-        rewards: What the trainer is told that a trial earned; a control experiment's in place of the graded ones.
-        inject: What a control experiment puts between the auditor and the gateway.
-
-    Raises:
-        LegoError: As for `start`.
-    """
-    tasks = load_tasks(recipe)
-    if (warning := check_machine(recipe, tasks)) is not None:
-        typer.echo(f"note: {warning}", err=True)
-    directory = RunDirectory.make(recipe.run.dir)
-    begun = directory.recipe.exists()
-    with (
-        ConsoleProgress(recipe.run.steps) as progress,
-        loop_parts(recipe, directory, progress, rewards=rewards, inject=inject) as parts,
-    ):
-        families = sorted({task.family for task in tasks.train})
-        if not directory.trained_families.exists():
-            write_text(directory.trained_families, json.dumps(families) + "\n")
-        # Last: a folder with a recipe is a run that can be resumed. Another process may have begun one since `start`
-        # looked; from here on this one has the folder to itself.
-        if not directory.recipe.exists():
-            write_text(directory.recipe, dump(recipe))
-        check_begun(recipe, directory.recipe)
-        if begun:
-            progress.resumed(parts.trainer.version)
-        if parts.trainer.version:
-            show_before(directory, list(tasks.evaluated), progress)
-        loop = Loop(parts, tasks, batch_shape(recipe), recipe.run.steps, recipe.evaluate, recipe.run.seed)
-        asyncio.run(loop.run())
-
-
-def show_before(directory: RunDirectory, splits: Sequence[str], watcher: Watcher) -> None:
-    """Tell a watcher what was measured before training, which a resumed run does not measure again.
-
-    Args:
-        directory: The run's folder.
-        splits: The evaluated splits.
-        watcher: Is told of those that were tried.
-    """
-    before = [trial for trial in RunFiles(directory).trials if trial.spec.label == BEFORE]
-    for split in splits:
-        outcomes = [trial.outcome for trial in before if trial.spec.split == split]
-        if outcomes:
-            watcher.evaluated(BEFORE, split, score(outcomes))
-
-
 def _resuming(path: Path) -> str:
     """The command that goes on with a run."""
     return f"{program()} train --resume {path}"
@@ -147,7 +87,10 @@ def _recipe_of(path: Path, overrides: Sequence[str]) -> Recipe:
 
 def _run_and_report(recipe: Recipe, path: Path) -> None:
     try:
-        execute(recipe)
+        checked = check_recipe(recipe)
+        from lego_rl.commands.execute import execute  # it imports torch: what cannot be run is refused before that
+
+        execute(recipe, checked)
     except KeyboardInterrupt:
         if RunDirectory(path).recipe.exists():
             typer.echo(f"stopped; nothing finished is lost. Continue with: {_resuming(path)}", err=True)

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 
 from lego_rl.errors import SandboxError
@@ -127,8 +127,16 @@ class Findings:
         }
 
 
-async def check(settings: SandboxSettings) -> Findings:
+def _untold(_: str) -> None:
+    pass
+
+
+async def check(settings: SandboxSettings, told: Callable[[str], None] = _untold) -> Findings:
     """Try every attack, control and forgery in sandboxes of `settings`.
+
+    Args:
+        settings: How sandboxes are isolated.
+        told: Is told how far it is, one line each.
 
     Raises:
         SandboxError: This machine cannot isolate an agent, or not even a plain fix comes to a verdict.
@@ -139,10 +147,16 @@ async def check(settings: SandboxSettings) -> Findings:
         if first.wrong:
             raise SandboxError(f"a plain fix came to nothing: {first.wrong}", "run: lego-rl check sandbox")
         turns = asyncio.Semaphore(AT_ONCE * (os.cpu_count() or 1))
+        done, trials = 1, len(ATTACKS) + len(CONTROLS) + len(FORGERIES)
+        told(f"trial 1 of {trials}: a plain fix holds")
 
         async def in_turn[T](work: Coroutine[None, None, T]) -> T:
+            nonlocal done
             async with turns:
-                return await work
+                result = await work
+            done += 1
+            told(f"trial {done} of {trials}, {time.perf_counter() - started:.0f} s")
+            return result
 
         async with asyncio.TaskGroup() as group:
             # Those that wait for a limit come first, so that nobody waits for them in the end.

@@ -26,6 +26,7 @@ from lego_rl.train.batch import TrainingTrial
 from lego_rl.train.card import PolicyCard
 from lego_rl.train.checkpoints import Checkpoints
 from lego_rl.train.fidelity import EngineClaim, PromptCheck
+from lego_rl.train.loop_tasks import LoopTasks
 from lego_rl.train.metrics_log import MetricsLog
 from lego_rl.train.rollout_figures import rollout_figures
 from lego_rl.train.schedule import tasks_of_step
@@ -136,14 +137,6 @@ def as_graded(records: Sequence[TrialRecord], step: int) -> list[TrainingTrial]:
         )
         for record in records
     ]
-
-
-@dataclass(frozen=True)
-class LoopTasks:
-    """Which tasks are trained on, in a fixed order, and which are evaluated, by split."""
-
-    train: Sequence[Task]
-    evaluated: Mapping[str, Sequence[Task]]
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from lego_rl.bench.client import PATHS
-from lego_rl.commands import bench
+from lego_rl.commands import bench_capture
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("dialect", PATHS)
 def test_a_long_trajectory_is_cheap(dialect: str, capsys: pytest.CaptureFixture[str]) -> None:
-    bench.capture(dialect, turns=200, sessions=16)
+    bench_capture.capture(dialect, turns=200, sessions=16)
     printed = capsys.readouterr().out
     print(printed)
     figures = json.loads(printed)

@@ -12,7 +12,7 @@ from lego_rl.bench.capture import check_whole, talk
 from lego_rl.bench.client import PATHS
 from lego_rl.bench.policy import policy_folder
 from lego_rl.bench.workload import Conversation, Shape
-from lego_rl.commands import bench
+from lego_rl.commands import bench_capture
 from lego_rl.errors import ConfigError, RunError
 from lego_rl.gateway.trajectory import Accounting, Trajectory
 
@@ -44,7 +44,7 @@ CAPTURE_PAGE = Path(__file__).parents[3] / "docs" / "capture.md"
 
 
 def measured(capsys: pytest.CaptureFixture[str], dialect: str, sessions: int) -> dict[str, Any]:
-    bench.capture(dialect, TURNS, sessions)
+    bench_capture.capture(dialect, TURNS, sessions)
     figures: dict[str, Any] = json.loads(capsys.readouterr().out)
     return figures
 
@@ -94,7 +94,7 @@ def test_of_a_capture_that_lost_something_there_are_no_figures() -> None:
 
 def test_an_unknown_dialect_is_refused() -> None:
     with pytest.raises(ConfigError, match="does not speak smoke"):
-        bench.capture("smoke", TURNS, 1)
+        bench_capture.capture("smoke", TURNS, 1)
 
 
 def test_a_client_that_gets_no_answer_ends_the_benchmark(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lego_rl.commands.assemble import load_tasks
+from lego_rl.commands.recipe_check import load_tasks
 from lego_rl.config.load import read
 from lego_rl.config.recipe import Recipe
 from lego_rl.errors import SandboxError

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from lego_rl.commands.execute import show_before
 from lego_rl.commands.progress import ConsoleProgress
 from lego_rl.commands.screen import Screen
-from lego_rl.commands.train import show_before
 from lego_rl.gateway.budget import Budget
 from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.journal import Journal

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from lego_rl.commands.assemble import check_machine
 from lego_rl.commands.policies import read_recipe
+from lego_rl.commands.recipe_check import check_machine
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox import room
 from lego_rl.tasks.task import Task, TestScript
-from lego_rl.train.loop import LoopTasks
+from lego_rl.train.loop_tasks import LoopTasks
 
 RECIPE = Path(__file__).parents[3] / "recipes" / "demo-claude-code.toml"
 

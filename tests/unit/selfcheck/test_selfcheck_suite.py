@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from lego_rl.commands import selfcheck
 from lego_rl.errors import ConfigError, SandboxError
 from lego_rl.sandbox.environments import ENVIRONMENTS
+from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.verdict import Change, Patch, Verdict
 from lego_rl.selfcheck.attack import SHOWN_ON, Attack, Control, Defence, Forgery, Kind
 from lego_rl.selfcheck.attacks import ATTACKS
@@ -88,16 +90,19 @@ def test_json() -> None:
 def test_the_command_fails_where_anything_did_not_hold(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], why: str, wrong: str
 ) -> None:
-    async def check(_: object) -> Findings:
+    async def check(settings: SandboxSettings, told: Callable[[str], None]) -> Findings:
+        assert settings.processes == 64
+        told("trial 1 of 3")
         return report(why, wrong)
 
     monkeypatch.setattr(selfcheck, "check", check)
     if why or wrong:
         with pytest.raises(SandboxError, match="counted" if why else "honest"):
-            selfcheck.sandbox("bubblewrap", as_json=False)
+            selfcheck.sandbox("bubblewrap", ["sandbox.processes=64"], as_json=False)
     else:
-        selfcheck.sandbox("bubblewrap", as_json=False)
-    said = capsys.readouterr().out
+        selfcheck.sandbox("bubblewrap", ["sandbox.processes=64"], as_json=False)
+    said, progress = capsys.readouterr()
+    assert "trial 1 of 3" in progress, "standard output is for what came of it"
     attacks, controls = int(bool(why)), int(bool(wrong))
     assert f"1 attacks (shown to be live on bubblewrap), {attacks} succeeded" in said
     assert f"1 honest controls, {controls} wronged; 2 s" in said

@@ -30,7 +30,8 @@ from lego_rl.rollout.outcome import Outcome, PhaseSeconds, TrialRecord
 from lego_rl.rollout.spec import HarnessChoice, TrialSpec
 from lego_rl.tasks.task import Task, TestSpec
 from lego_rl.train.checkpoints import Checkpoints
-from lego_rl.train.loop import Loop, LoopParts, LoopTasks, as_graded
+from lego_rl.train.loop import Loop, LoopParts, as_graded
+from lego_rl.train.loop_tasks import LoopTasks
 from lego_rl.train.metrics_log import MetricsLog
 from lego_rl.train.persistence import POLICY
 from lego_rl.train.settings import LossSettings, OptimizerSettings, TrainSettings
@@ -87,7 +88,7 @@ class Rollouts:
             segment = await rollout_of(self.engine, start, spec.seed)
             self.sampled[spec.id] += 1
             unreadable = spec.label in map(train_label, self.unreadable)
-            accounting = Accounting(tool_parse_faults=3) if unreadable else Accounting(tool_calls=1)
+            accounting = Accounting(tool_parse_faults=5) if unreadable else Accounting(tool_calls=1)
             trajectory = Trajectory((segment,), (), ((),), (), accounting)
             reward: int = sum(segment.token_ids.tolist()) % 2
             outcome = Outcome(1 if reward else 0, Ended.FINISHED, None, "")
@@ -283,7 +284,7 @@ def test_a_first_step_whose_calls_are_all_unreadable_stops_the_run_before_it_tra
         with parts(folder, records, sampled) as chosen:
             rollouts = Rollouts(chosen.auditor, records, sampled, unreadable=[0])  # type: ignore[arg-type]
             with pytest.raises(
-                RunError, match=r"\[tool_parse\] none of the tool calls in 12 answers of the first step"
+                RunError, match=r"\[tool_parse\] none of the tool calls in 20 answers of the first step"
             ):
                 run(replace(chosen, rollouts=rollouts))
             assert chosen.checkpoints.latest() is None

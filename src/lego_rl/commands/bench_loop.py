@@ -1,7 +1,4 @@
-"""``lego-rl bench``: a training step of a recipe, and the gateway by itself; JSON on standard output.
-
-What needs no torch is in `commands.bench_sandbox`.
-"""
+"""``lego-rl bench loop``: a training step of a recipe; JSON on standard output."""
 
 import asyncio
 import json
@@ -12,19 +9,13 @@ from pathlib import Path
 
 import typer
 
-from lego_rl.bench.capture import CaptureBench
-from lego_rl.bench.client import PATHS
-from lego_rl.bench.policy import policy_folder
-from lego_rl.bench.workload import Shape
-from lego_rl.commands.assemble import batch_shape, load_tasks, loop_parts
 from lego_rl.commands.policies import read_recipe
 from lego_rl.commands.progress import ConsoleProgress
+from lego_rl.commands.recipe_check import check_recipe
 from lego_rl.commands.screen import Screen
 from lego_rl.config.recipe import Recipe
-from lego_rl.errors import ConfigError
 from lego_rl.rollout.metrics_file import Figure, read_rows
 from lego_rl.rollout.store import RunDirectory
-from lego_rl.train.loop import Loop
 
 
 def loop(path: Path, overrides: Sequence[str]) -> None:
@@ -34,34 +25,20 @@ def loop(path: Path, overrides: Sequence[str]) -> None:
         LegoError: As for a training run.
     """
     recipe = read_recipe(path, overrides)
-    tasks = load_tasks(recipe)
+    checked = check_recipe(recipe)
+    from lego_rl.commands.assemble import batch_shape, loop_parts  # they import torch: as for `lego-rl train`
+    from lego_rl.train.loop import Loop
+
     with (
         tempfile.TemporaryDirectory(prefix="lego-rl-bench-") as folder,
         ConsoleProgress(1, Screen(stderr=True)) as progress,
     ):
         directory = RunDirectory.make(Path(folder) / "run")
-        with loop_parts(recipe, directory, progress) as parts:
-            run = Loop(parts, tasks, batch_shape(recipe), 1, recipe.evaluate, recipe.run.seed)
+        with loop_parts(recipe, checked, directory, progress) as parts:
+            run = Loop(parts, checked.tasks, batch_shape(recipe), 1, recipe.evaluate, recipe.run.seed)
             asyncio.run(run.step(0))
         (row,) = read_rows(directory.metrics)
     typer.echo(json.dumps(figures(row, recipe), indent=2))
-
-
-def capture(dialect: str, turns: int, sessions: int) -> None:
-    """Measure the gateway with a long conversation and print what it took.
-
-    Args:
-        dialect: ``openai-chat`` or ``anthropic``.
-        turns: Model calls; the conversation's tokens are in proportion.
-        sessions: Sessions at once, in the last part.
-
-    Raises:
-        ConfigError: The dialect is unknown, or the benchmark's tokenizer is not installed.
-    """
-    if dialect not in PATHS:
-        raise ConfigError(f"the benchmark's client does not speak {dialect}", f"choose one of {', '.join(PATHS)}")
-    bench = CaptureBench(policy_folder(), Shape.of(turns), dialect, sessions)
-    typer.echo(json.dumps(asyncio.run(bench.run()), indent=2))
 
 
 def figures(row: Mapping[str, Figure], recipe: Recipe) -> dict[str, object]:
