@@ -16,7 +16,7 @@ from harbor.trial.trial import Trial
 from history_task import COMMAND, make_task
 from sandbox_tools import TASK_TOML, processes_named, write_files
 
-from lego_rl.errors import SandboxError
+from lego_rl.errors import TaskError
 from lego_rl.sandbox.codec import patch_from_json, verdict_from_json
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.settings import SandboxSettings
@@ -188,7 +188,7 @@ async def test_a_task_with_a_network_is_refused(task_dir: Path, settings: Sandbo
     public = tmp_path / "public"
     shutil.copytree(task_dir, public)
     write_files(public, {"task.toml": TASK_TOML.replace("no-network", "public")})
-    with pytest.raises(SandboxError, match="network mode 'public'"):
+    with pytest.raises(TaskError, match="network mode 'public'"):
         await run_trial(public, settings, tmp_path, "true")
 
 
