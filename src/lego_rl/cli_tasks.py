@@ -9,7 +9,10 @@ app = typer.Typer(help="Make, convert, validate, index, filter and decontaminate
 
 Index = Annotated[Path, typer.Argument(help="An index of tasks.")]
 Environment = Annotated[str, typer.Option(metavar="NAME", help="How the sandboxes of the tests are isolated.")]
-SandboxKeys = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Set a key of [sandbox].")]
+SandboxKeys = Annotated[
+    list[str],
+    typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the section sandbox, again for several."),
+]
 
 
 @app.command("build")

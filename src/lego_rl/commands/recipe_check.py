@@ -5,7 +5,6 @@ Invariant: nothing here imports torch, so that a recipe that cannot be run is re
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 from lego_rl.commands.policies import check_policy, policy_directory
@@ -90,7 +89,7 @@ def check_recipe(recipe: Recipe) -> Checked:
     """
     policy = check_sampling(recipe)
     tasks = load_tasks(recipe)
-    return Checked(policy, tasks, room_for(recipe, chain(tasks.train, *tasks.evaluated.values())))
+    return Checked(policy, tasks, room_for(recipe, tasks.every))
 
 
 def check_sampling(recipe: Recipe) -> CheckedPolicy:
@@ -127,7 +126,7 @@ def load_tasks(recipe: Recipe) -> LoopTasks:
             "lower rollout.tasks_per_step",
         )
     tasks = LoopTasks(train=train, evaluated=evaluated_tasks(splits, recipe.evaluate))
-    check_tasks(chain(tasks.train, *tasks.evaluated.values()), provider_of(recipe.sandbox))
+    check_tasks(tasks.every, provider_of(recipe.sandbox))
     return tasks
 
 

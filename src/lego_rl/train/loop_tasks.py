@@ -12,3 +12,8 @@ class LoopTasks:
 
     train: Sequence[Task]
     evaluated: Mapping[str, Sequence[Task]]
+
+    @property
+    def every(self) -> list[Task]:
+        """All of them, those to train on first."""
+        return [*self.train, *(task for tasks in self.evaluated.values() for task in tasks)]

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from lego_rl import cli
-from lego_rl.commands import rollout
+from lego_rl.commands import rollout, sampling
 from lego_rl.commands.rollouts import RolloutRunner
 from lego_rl.commands.run_outcomes import read_outcomes
 from lego_rl.config.recipe import Recipe
@@ -102,14 +102,16 @@ def desk(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
     desk = Desk(run)
 
     @contextmanager
-    def parts(recipe: Recipe, directory: RunDirectory, _: object) -> Iterator[SimpleNamespace]:
-        bundle = HarnessBundle("claude-code", "1.2", "a" * 64, tmp_path, 1, "MIT")
+    def parts(recipe: Recipe, _: object, directory: RunDirectory, __: object) -> Iterator[SimpleNamespace]:
         with Journal(directory.journal) as journal:
             trials = Drawn(directory.store, desk.rates, desk.lost, desk.ran)
             runner = RolloutRunner(trials, journal, 2, recipe.rollout.retries, 0.0, ignore)  # type: ignore[arg-type]
-            yield SimpleNamespace(source=tmp_path / "weights", bundle=bundle, rollouts=runner)
+            yield SimpleNamespace(rollouts=runner)
 
-    monkeypatch.setattr(rollout, "sampling_parts", parts)
+    bundle = HarnessBundle("claude-code", "1.2", "a" * 64, tmp_path, 1, "MIT")
+    policy = SimpleNamespace(source=tmp_path / "weights", parts=SimpleNamespace(bundle=bundle))
+    monkeypatch.setattr(sampling, "sampling_parts", parts)
+    monkeypatch.setattr(rollout, "check_sampling", lambda _: policy)
     monkeypatch.setattr(rollout, "check_tasks", lambda *_: None)
     monkeypatch.setattr(rollout, "room_for", lambda *_: None)
     run("tasks", "index", "pool", "--out", "all.parquet")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lego_rl.commands.policies import read_recipe
-from lego_rl.commands.recipe_check import check_machine
+from lego_rl.commands.recipe_check import room_for
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox import room
 from lego_rl.tasks.task import Task, TestScript
@@ -21,8 +21,8 @@ def test_the_largest_task_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     unset = replace(small, storage_mb=None)
     overrides = ["rollout.concurrency=4", f"sandbox.state={tmp_path}", "sandbox.disk_mb=1000"]
     recipe = read_recipe(RECIPE, overrides)
-    assert check_machine(recipe, LoopTasks([small], {"heldout": [unset]})) is None
+    assert room_for(recipe, LoopTasks([small], {"heldout": [unset]}).every) is None
     large = replace(small, storage_mb=1001)
     for tasks in (LoopTasks([small, large], {}), LoopTasks([small], {"heldout": [large]})):
         with pytest.raises(SandboxError, match="4 trials at once may write"):
-            check_machine(recipe, tasks)
+            room_for(recipe, tasks.every)
