@@ -16,7 +16,8 @@ from lego_rl.bench.tasks_planted import ISSUES, PATCHES
 from lego_rl.bench.tasks_words import Language, Repository
 from lego_rl.errors import ConfigError, TaskError
 from lego_rl.tasks.decontaminate.normal import issue_digest, patch_digest
-from lego_rl.tasks.decontaminate.reference import ReferenceTask, read_reference
+from lego_rl.tasks.decontaminate.reference import read_reference
+from lego_rl.tasks.decontaminate.reference_task import ReferenceTask
 from lego_rl.tasks.decontaminate.report import decontaminate, rules_named
 from lego_rl.tasks.decontaminate.rule import RuleName
 from lego_rl.tasks.index.file import Index

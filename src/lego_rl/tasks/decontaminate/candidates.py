@@ -10,7 +10,7 @@ from functools import cached_property
 
 from lego_rl.tasks.decontaminate.names import NOTHING, Name, read_id, read_image
 from lego_rl.tasks.decontaminate.normal import issue_digest, patch_digest
-from lego_rl.tasks.decontaminate.reference import ReferenceTask
+from lego_rl.tasks.decontaminate.reference_task import ReferenceTask
 from lego_rl.tasks.decontaminate.repositories import canonical, flat
 from lego_rl.tasks.index.file import Index
 

@@ -11,12 +11,13 @@ error: a task that it should have found would be called clean.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
 from lego_rl.errors import TaskError
+from lego_rl.tasks.decontaminate.candidates import origins_of_reference
+from lego_rl.tasks.decontaminate.reference_task import ReferenceTask
 from lego_rl.tasks.index.file import Index
 from lego_rl.tasks.index.schema import VERSION_KEY
 from lego_rl.tasks.rows.read import read_rows
@@ -39,29 +40,6 @@ _FIX = (
     + " or ".join(SHIPPED)
 )
 _WRITE = "write ids as OWNER__NAME-NUMBER or OWNER/NAME#NUMBER, or give rows with repo, base_commit or texts"
-
-
-@dataclass(frozen=True)
-class ReferenceTask:
-    """A task that must not be trained on.
-
-    Attributes:
-        instance_id: Its id.
-        repo: ``owner/name`` as its set spells it.
-        base_commit: Full or short.
-        pull_request: Its number.
-        image: Of its environment.
-        issue: Its issue text.
-        patch: Its gold patch.
-    """
-
-    instance_id: str
-    repo: str | None = None
-    base_commit: str | None = None
-    pull_request: int | None = None
-    image: str | None = None
-    issue: str | None = None
-    patch: str | None = None
 
 
 def read_reference(name: str) -> list[ReferenceTask]:
@@ -123,8 +101,6 @@ def _tasks(rows: Iterable[Found]) -> list[ReferenceTask]:
 
 
 def _comparable(task: ReferenceTask, where: str) -> ReferenceTask:
-    from lego_rl.tasks.decontaminate.candidates import origins_of_reference
-
     (origin,) = origins_of_reference([task])
     names_commit = any(map(_COMMIT_DIGITS.fullmatch, origin.commits))
     if origin.is_placed or names_commit or origin.issue_digest or origin.patch_digest:

@@ -19,7 +19,7 @@ from lego_rl.tasks.decontaminate.name_rules import (
     PullRequestRule,
     RepositoryRule,
 )
-from lego_rl.tasks.decontaminate.reference import ReferenceTask
+from lego_rl.tasks.decontaminate.reference_task import ReferenceTask
 from lego_rl.tasks.decontaminate.rule import Hit, Reference, Rule, RuleName
 from lego_rl.tasks.decontaminate.text_rules import IssueTextRule, PatchRule
 from lego_rl.tasks.decontaminate.texts import read_texts

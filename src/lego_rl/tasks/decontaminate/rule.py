@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from lego_rl.tasks.decontaminate.candidates import Origin, origins_of_reference
-from lego_rl.tasks.decontaminate.reference import ReferenceTask
+from lego_rl.tasks.decontaminate.reference_task import ReferenceTask
 from lego_rl.tasks.decontaminate.texts import Texts
 
 
