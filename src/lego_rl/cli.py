@@ -15,7 +15,8 @@ from typing import Annotated, Never
 
 import typer
 
-from lego_rl import __version__, cli_tasks
+from lego_rl import __version__, cli_bench, cli_tasks
+from lego_rl.cli_arguments import Overrides, Recipe, RunDir, SandboxKeys
 from lego_rl.commands.program import as_called
 from lego_rl.errors import LegoError
 from lego_rl.plain_text import PlainFormatter, plain
@@ -29,27 +30,12 @@ app = typer.Typer(
 )
 harness_app = typer.Typer(help="Install and inspect harnesses.", no_args_is_help=True)
 check_app = typer.Typer(help="Check this machine before anything starts.", no_args_is_help=True)
-bench_app = typer.Typer(help="Measure; the result is JSON on standard output.", no_args_is_help=True)
 selfcheck_app = typer.Typer(help="Attack what is to hold, and work in it honestly.", no_args_is_help=True)
 app.add_typer(harness_app, name="harness")
 app.add_typer(cli_tasks.app, name="tasks")
 app.add_typer(check_app, name="check")
-app.add_typer(bench_app, name="bench")
+app.add_typer(cli_bench.app, name="bench")
 app.add_typer(selfcheck_app, name="selfcheck")
-
-Recipe = Annotated[Path, typer.Argument(help="A recipe, such as recipes/demo-claude-code.toml.")]
-Overrides = Annotated[
-    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe, again for several.")
-]
-SandboxKeys = Annotated[
-    list[str],
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Set a key of the section sandbox, such as sandbox.processes=64, again for several.",
-    ),
-]
-RunDir = Annotated[Path, typer.Argument(help="A run directory.")]
 
 
 @app.command()
@@ -229,57 +215,6 @@ def selfcheck_sandbox(
     from lego_rl.commands import selfcheck as command
 
     command.sandbox(environment, overrides, as_json=as_json)
-
-
-@bench_app.command("loop")
-def bench_loop(
-    recipe: Annotated[Path, typer.Option(help="The recipe to measure.")] = Path("recipes/demo-claude-code.toml"),
-    overrides: Overrides = [],  # noqa: B006
-) -> None:
-    """Run one training step and print trials per minute, seconds by phase and peak memory."""
-    from lego_rl.commands import bench_loop as command
-
-    command.loop(recipe, overrides)
-
-
-@bench_app.command("capture")
-def bench_capture(
-    dialect: Annotated[str, typer.Option(help="openai-chat (whole answers) or anthropic (streamed).")] = "openai-chat",
-    turns: Annotated[int, typer.Option(min=20, help="Model calls of the conversation.")] = 200,
-    sessions: Annotated[int, typer.Option(min=1, help="Sessions at once, in the last part.")] = 16,
-) -> None:
-    """Measure what capturing a conversation of 200,000 tokens costs the gateway, against rendering it anew."""
-    from lego_rl.commands import bench_capture as command
-
-    command.capture(dialect, turns, sessions)
-
-
-@bench_app.command("sandbox")
-def bench_sandbox(
-    environments: Annotated[
-        list[str],
-        typer.Option("--environment", metavar="NAME", help="A way to isolate, again for several; all by default."),
-    ] = [],  # noqa: B006
-    trials: Annotated[int, typer.Option(min=2, help="Trials of each.")] = 64,
-    concurrency: Annotated[int, typer.Option(min=1, help="Trials at a time.")] = 8,
-    overrides: SandboxKeys = [],  # noqa: B006
-) -> None:
-    """Measure what isolation costs a trial: start, seal, taking the work, a fresh start to grade in, stop."""
-    from lego_rl.commands import bench_sandbox as command
-
-    command.sandbox(environments, trials, concurrency, overrides)
-
-
-@bench_app.command("tasks")
-def bench_tasks(
-    candidates: Annotated[int, typer.Option(min=1_000, help="Tasks of the pool.")] = 36_884,
-    attempts: Annotated[int, typer.Option(min=1, help="Trials of each.")] = 4,
-    seed: Annotated[int, typer.Option(help="Another one makes another pool.")] = 0,
-) -> None:
-    """Measure filtering and decontaminating a made-up pool, and what of changed copies is found."""
-    from lego_rl.commands import bench_tasks as command
-
-    command.tasks(candidates, attempts, seed)
 
 
 def main() -> None:

@@ -5,14 +5,12 @@ from typing import Annotated
 
 import typer
 
+from lego_rl.cli_arguments import SandboxKeys
+
 app = typer.Typer(help="Make, convert, validate, index, filter and decontaminate tasks.", no_args_is_help=True)
 
 Index = Annotated[Path, typer.Argument(help="An index of tasks.")]
 Environment = Annotated[str, typer.Option(metavar="NAME", help="How the sandboxes of the tests are isolated.")]
-SandboxKeys = Annotated[
-    list[str],
-    typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the section sandbox, again for several."),
-]
 
 
 @app.command("build")
