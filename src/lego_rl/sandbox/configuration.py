@@ -3,21 +3,25 @@
 Invariant: what is merged holds, for every reader of the file, exactly the pristine sections that decide which tests run
 and how. What cannot be read, or read in two ways, is the pristine file. So an honest change of dependencies, of package
 data or of a linter counts, and one of ``addopts`` does not.
-
-INI files are read by two libraries that do not agree on every text: pytest's own (iniconfig) and the standard one,
-which tox, coverage and setuptools use. Both have to find the same.
 """
 
-import configparser
-import io
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import iniconfig
 import tomli_w
 
+from lego_rl.sandbox.ini_texts import (
+    Sections,
+    UnreadableError,
+    ini_text,
+    lines,
+    read_iniconfig,
+    read_standard,
+    values_of,
+    write_ini,
+)
 from lego_rl.sandbox.installed_parts import OPTIONS, SECTIONS, TABLES, at, is_own_value, tables_in
 from lego_rl.sandbox.manifests import MANIFESTS, ManifestError
 from lego_rl.sandbox.manifests import merged as merge_manifest
@@ -48,12 +52,7 @@ UNREADABLE = "it cannot be read as configuration"
 TOO_MUCH = f"the change has more than {MAX_ALL_BYTES >> 10} KiB of configuration"
 DECIDES = "it decides which tests run, or how"
 
-type _Sections = dict[str, dict[str, str]]
 type _Table = dict[str, object]
-
-
-class UnreadableError(ValueError):
-    """A configuration that no reader, or not every reader, understands."""
 
 
 def merge_all(
@@ -99,16 +98,19 @@ def merge(change: Change, pristine: bytes | None) -> tuple[Change | None, str | 
         return None, DECIDES
     content = b"" if change.kind == "deleted" else change.content
     name = change.path.rpartition("/")[2]
+    read = ini_text if name in INI_FILES else _text
     try:
         _check_size(content, MAX_LINE_BYTES if name in INI_FILES else MAX_BYTES)
-        merged = _merge_text(name, _text(pristine or b""), _text(content))
+        merged = _merge_text(name, read(pristine or b""), read(content))
     except (UnreadableError, ManifestError):
         return None, UNREADABLE
     if merged is None:
         return change, None
-    if pristine is not None and merged == _text(pristine):
+    if pristine is not None and merged == read(pristine):
         return None, DECIDES
-    return replace(change, kind="file", content=merged.encode()), f"{DECIDES}; the rest of it is applied"
+    return replace(
+        change, kind="file", content=merged.encode(errors="surrogateescape")
+    ), f"{DECIDES}; the rest of it is applied"
 
 
 def _merge_text(name: str, pristine: str, changed: str) -> str | None:
@@ -132,19 +134,20 @@ def _text(content: bytes) -> str:
 
 def _merge_ini(pristine: str, changed: str) -> str | None:
     """The merged text; ``None`` where the changed one has the pristine sections as it is."""
-    readers = (_read_standard, _read_iniconfig)
+    readers = (read_standard, read_iniconfig)
     wanted = [_own_sections(read(pristine)) for read in readers]
     if [_own_sections(read(changed)) for read in readers] == wanted:
         return None
-    sections = _read_standard(changed)
-    kept: _Sections = {
-        name: {key: value for key, value in options.items() if not _is_own_option(name, key, value)}
+    sections = values_of(changed)
+    kept: Sections = {
+        name: {key: value for key, value in options.items() if not _is_own_option(name, key, lines(value))}
         for name, options in sections.items()
         if not _is_own_section(name)
     }
-    for name, options in _own_sections(_read_standard(pristine)).items():
-        kept.setdefault(name, {}).update(options)
-    text = _write_ini(kept)
+    values = values_of(pristine)
+    for name, options in _own_sections(read_standard(pristine)).items():
+        kept.setdefault(name, {}).update({key: values[name][key] for key in options})
+    text = write_ini(kept)
     if [_own_sections(read(text)) for read in readers] != wanted:
         raise UnreadableError("its readers do not agree")
     return text
@@ -159,55 +162,12 @@ def _is_own_option(section: str, option: str, value: str) -> bool:
     return is_named or is_own_value(section, option, value)
 
 
-def _own_sections(sections: _Sections) -> _Sections:
+def _own_sections(sections: Sections) -> Sections:
     own = {
         name: {key: value for key, value in options.items() if _is_own_option(name, key, value)}
         for name, options in sections.items()
     }
     return {name: options for name, options in own.items() if options or _is_own_section(name)}
-
-
-def _standard() -> configparser.RawConfigParser:
-    # No section is a default for the others here, and names keep their case.
-    parser = configparser.RawConfigParser(default_section="\0", strict=False)
-    parser.optionxform = str  # type: ignore[assignment,method-assign]  # as the library's manual has it
-    return parser
-
-
-def _read_standard(text: str) -> _Sections:
-    parser = _standard()
-    try:
-        parser.read_string(text)
-    except configparser.Error as error:
-        raise UnreadableError(str(error)) from error
-    return {name: {key: _lines(value) for key, value in parser.items(name)} for name in parser.sections()}
-
-
-def _read_iniconfig(text: str) -> _Sections:
-    try:
-        sections = iniconfig.IniConfig("configuration", data=text).sections
-    except iniconfig.ParseError as error:
-        raise UnreadableError(str(error)) from error
-    return {name: {key: _lines(value) for key, value in options.items()} for name, options in sections.items()}
-
-
-def _lines(value: str) -> str:
-    """A value without what readers and writers add around its lines."""
-    return "\n".join(line.strip() for line in value.strip().splitlines() if line.strip())
-
-
-def _write_ini(sections: _Sections) -> str:
-    parser = _standard()
-    for name, options in sections.items():
-        try:
-            parser.add_section(name)
-            for key, value in options.items():
-                parser.set(name, key, value)
-        except (configparser.Error, ValueError) as error:
-            raise UnreadableError(str(error)) from error
-    out = io.StringIO()
-    parser.write(out)
-    return out.getvalue()
 
 
 def _merge_toml(pristine: str, changed: str) -> str | None:
@@ -266,7 +226,7 @@ def pytest_options(name: str, content: bytes) -> Mapping[str, str]:
     """
     text = _text(content)
     if not name.endswith(".toml"):
-        sections = _read_iniconfig(text)
+        sections = read_iniconfig(text)
         return sections.get("tool:pytest" if name == "setup.cfg" else "pytest", {})
     document = _read_toml(text)
     table = at(document, ("tool", "pytest")) if name == "pyproject.toml" else document.get("pytest", document)
@@ -286,7 +246,7 @@ def packaging_options(content: bytes) -> Mapping[str, Mapping[str, str]]:
     Raises:
         UnreadableError: It is no such file.
     """
-    sections = _read_standard(_text(content))
+    sections = read_standard(_text(content))
     return {
         name: options if name.startswith("options") else {}
         for name, options in sections.items()

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from lego_rl.sandbox.launched import Launched
-from lego_rl.sandbox.run_reader import Counts, RunReader, anything
+from lego_rl.sandbox.run_keeper import Counts, anything
+from lego_rl.sandbox.run_reader import RunReader
 from lego_rl.sandbox.run_words import conftests
 from lego_rl.sandbox.runner_files import named_by_runners, runners_of_its_own
 from lego_rl.sandbox.runners import Runners
 from lego_rl.sandbox.task_tree import TaskTree
+from lego_rl.sandbox.tested_code import packages_of
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class DeclaredRun:
         tests: Iterable[str],
         beside: tuple[bytes, ...] = (),
         counts: Counts = anything,
+        counts_lacking: Counts = anything,
     ) -> "DeclaredRun":
         """Read a command or script, the files that it leads to and the configuration of a task.
 
@@ -66,11 +69,12 @@ class DeclaredRun:
             tests: The task's test files in the work tree.
             beside: Texts of Python files with tests that lie elsewhere.
             counts: Whether a file that is named, or a program with its words, runs tests.
+            counts_lacking: Whether a script does that is run, and that the task lacks.
         """
         tests = frozenset(tests)
         found = conftests(tree, tests)
-        texts = (*beside, *(tree.read(file) for file in sorted({*tests, *found})))
-        reader = RunReader(tree, workdir, texts, counts)
+        texts = (*beside, *(tree.read(file) for file in sorted({*tests, *found})), *packages_of(tree, tests))
+        reader = RunReader(tree=tree, workdir=workdir, tests=texts, counts=counts, counts_lacking=counts_lacking)
         reader.environment(env)
         reader.read(text, ["."])
         for file in found:

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from lego_rl.sandbox.configuration import UnreadableError, packaging_options
+from lego_rl.sandbox.configuration import packaging_options
+from lego_rl.sandbox.ini_texts import UnreadableError
 from lego_rl.sandbox.words import path_words
 
 BUILDERS = ("setuptools", "poetry", "hatch", "pdm", "flit", "maturin", "scikit-build", "uv")

@@ -15,6 +15,8 @@ _STARTS = frozenset({
     "create_subprocess_exec", "create_subprocess_shell", "getoutput", "getstatusoutput",
 })  # fmt: skip
 """Functions that start a program, or run or import a file."""
+_IMPORTS = frozenset({"import_module", "__import__", "run_module"})
+"""Functions that import the module they are given the name of."""
 _READS = frozenset({"open", "read_text", "read_bytes"})
 """Functions and methods that read a file."""
 _PLUGINS = "pytest_plugins"
@@ -46,7 +48,7 @@ class PythonWords:
         return cls(
             tuple(words for node in nodes for words in _commands(node)),
             frozenset(name for node in nodes for name in _plugins(node)),
-            frozenset(name for node in nodes for name in _imports(node)),
+            frozenset(name for node in nodes for name in (*_imports(node), *_imported_by_calls(node))),
             frozenset(_reads(nodes)),
         )
 
@@ -129,6 +131,15 @@ def _imports(node: ast.AST) -> Iterator[str]:
         yield base
         dot = "" if base.endswith(".") else "."
         yield from (f"{base}{dot}{alias.name}" for alias in node.names)
+
+
+def _imported_by_calls(node: ast.AST) -> Iterator[str]:
+    """``import_module("a.b")`` and its like; with a package, a relative one is taken to be in it."""
+    if isinstance(node, ast.Call) and _last_name(node.func) in _IMPORTS:
+        name, *packages = [*_texts(node.args), *_texts([each.value for each in node.keywords])] or [""]
+        dotted = f"{packages[0]}{name}" if packages and name.startswith(".") else name
+        if all(part.isidentifier() for part in dotted.lstrip(".").split(".")):
+            yield dotted
 
 
 def _last_name(node: ast.expr) -> str:

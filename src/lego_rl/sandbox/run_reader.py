@@ -3,22 +3,22 @@
 Invariant: what is read is read as text, up to a number of files; nothing of it is executed.
 """
 
-import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-from lego_rl.sandbox.configuration import MERGED
+from lego_rl.sandbox.expected_files import is_expected
 from lego_rl.sandbox.launched import folders_of_path
 from lego_rl.sandbox.launchers import LAUNCHERS
 from lego_rl.sandbox.makefile import MAKEFILES, run_for
-from lego_rl.sandbox.manifests import MANIFESTS, scripts
+from lego_rl.sandbox.manifests import scripts
 from lego_rl.sandbox.module_path import below
 from lego_rl.sandbox.program_names import PROGRAMS
+from lego_rl.sandbox.python_in_shell import given_to_python, is_python, python_texts
 from lego_rl.sandbox.python_words import PythonWords
+from lego_rl.sandbox.run_keeper import WILD, RunKeeper
 from lego_rl.sandbox.run_words import (
     MAX_FILES,
     How,
@@ -34,11 +34,9 @@ from lego_rl.sandbox.run_words import (
     plugins,
     pytest_options_in,
 )
-from lego_rl.sandbox.runners import BUILDS, Runner, runners_in
+from lego_rl.sandbox.runners import BUILDS, runners_in
 from lego_rl.sandbox.shell_texts import ShellTexts
-from lego_rl.sandbox.shell_words import assignment, without_variable
-from lego_rl.sandbox.task_tree import TaskTree
-from lego_rl.sandbox.tested_code import TestedCode
+from lego_rl.sandbox.shell_words import assignment
 
 MAX_FOLDERS = 64
 """Folders that are tried for a relative path."""
@@ -46,45 +44,16 @@ MAX_FOLDERS = 64
 _SHELL = ("", ".sh", ".bash", ".mk")
 _OPTIONS = (".ini", ".cfg", ".toml")
 _ENTERS = frozenset({"cd", "pushd", "-C", "--directory", "--chdir", "--cwd", "--project"})
-_WILD = "*?["
-type Counts = Callable[[str], bool]
-
-
-def anything(_: str) -> bool:
-    """Every file that is named counts."""
-    return True
+_RUNS = frozenset({How.RUN, How.PART})
 
 
 @dataclass
-class RunReader:
+class RunReader(RunKeeper):
     """Follows what is read to what that leads to."""
 
-    tree: TaskTree
-    workdir: str
-    tests: tuple[bytes, ...]
-    counts: Counts
-    files: set[str] = field(default_factory=set)
-    patterns: set[str] = field(default_factory=set)
-    folders: set[str] = field(default_factory=lambda: {"."})
-    programs: set[str] = field(default_factory=set)
-    named: set[str] = field(default_factory=set)
-    imports: set[str] = field(default_factory=set)
-    searched: set[str] = field(default_factory=set)
-    path: set[str] = field(default_factory=set)
-    """Folders in which programs are looked for."""
-    may_be_path: set[str] = field(default_factory=set)
-    """Those that are named in a file that speaks of it."""
-    launched: set[str] = field(default_factory=set)
-    """Paths of programs that run tests, there or not."""
-    runners: set[Runner] = field(default_factory=set)
-    manifests: set[str] = field(default_factory=set)
-    entered: set[str] = field(default_factory=lambda: {"."})
     _words: set[str] = field(default_factory=set)
     _plugins: set[str] = field(default_factory=set)
-    _waiting: list[str] = field(default_factory=list)
-    _read: set[str] = field(default_factory=set)
     _texts: ShellTexts = field(default_factory=ShellTexts)
-    _known: dict[frozenset[str], TestedCode] = field(default_factory=dict)
 
     def run(self) -> None:
         """Read whatever waits, and what that leads to."""
@@ -93,22 +62,27 @@ class RunReader:
             path = self._waiting.pop()
             folder = str(PurePosixPath(path).parent)
             self.may_be_path |= folders_of_path(self.tree.read(path).decode(errors="replace"), folder, self.tree)
-            if path.endswith(".py"):
-                self._python(path)
+            text = self.tree.read(path)
+            if is_python(path, text):
+                self._python(path, text, [folder])
             elif path.endswith(_OPTIONS):
                 self._options(options_in(self.tree, path), folder)
             else:
-                text = self.tree.read(path).decode(errors="replace")
-                if PurePosixPath(path).name in MAKEFILES:
-                    text = run_for(text, self._words)
-                elif path.endswith(".json"):
-                    text = scripts(text)
-                self.read(text, [".", folder])
+                self.read(self._shell_text(path, text.decode(errors="replace")), [".", folder])
+                self._python(path, text, [folder])
             if not self._waiting:
                 self._load_plugins()
                 for said, bases in self._texts.again():
                     self.shell(said, bases)
                 self._find_programs()
+
+    def _shell_text(self, path: str, text: str) -> str:
+        """What of a file a shell would be given."""
+        if PurePosixPath(path).name in MAKEFILES:
+            return run_for(text, self._words).replace("$$", "$")
+        if path in self.arguments:
+            return f"{text}\nxargs {' '.join(text.split())}"
+        return scripts(text) if path.endswith(".json") else text
 
     def _find_programs(self) -> None:
         """Keep what the words name in folders of programs, and read what is there."""
@@ -116,12 +90,6 @@ class RunReader:
         self.programs |= found
         for path in found:
             self.wait_for(path)
-
-    def wait_for(self, path: str) -> None:
-        """Have a file read, once; it need not be a file of the run itself."""
-        if path not in self._read and self.tree.place(path) is not None:
-            self._read.add(path)
-            self._waiting.append(path)
 
     def environment(self, env: Mapping[str, str]) -> None:
         """Read variables that decide where modules, programs and plugins come from."""
@@ -137,6 +105,8 @@ class RunReader:
     def read(self, text: str, bases: list[str]) -> None:
         """Read a text that is run by a shell in one of some folders."""
         self.shell(self._texts.read(text, bases), bases)
+        for inner in python_texts(text):
+            self._python("", inner, bases)
 
     def shell(self, said: list[Statement], bases: list[str]) -> None:
         """Read simple commands that are run in one of some folders."""
@@ -158,10 +128,12 @@ class RunReader:
         return places
 
     def _statement(self, words: Statement, places: list[str]) -> None:
-        self._words.update(word for word in words if "/" not in word)
+        self._words.update(word for word in words if "/" not in word and word != "<")
         self._plugins.update(plugins(words))
         for name, value in filter(None, map(assignment, words)):
             self._assigned(name, value, places)
+        for text in given_to_python(words):
+            self._python("", text, places)
         for module in filter(self.counts, modules(words)):
             self.imports.add(module)
             self._import(module, {*self.folders, *places, "src"})
@@ -194,7 +166,7 @@ class RunReader:
             self.named.update(places)
 
     def _is_file(self, path: str) -> bool:
-        return any(mark in path for mark in _WILD) or self.tree.place(path) is not None
+        return any(mark in path for mark in WILD) or self.tree.place(path) is not None
 
     def _assigned(self, name: str, value: str, places: list[str]) -> None:
         if name in {"PYTHONPATH", "pythonpath", "PATH"}:
@@ -216,67 +188,27 @@ class RunReader:
 
     def _named(self, word: str, places: list[str], how: How) -> None:
         """A word that may be the path of something that is run or read."""
+        if is_expected(word):
+            self._expected(word, places)
         if not word or word.startswith("-") or not (self.counts(word) or how is How.PART):
             return
+        word = word[1:] if how is How.READ and word.startswith("@") else word
         suffix = PurePosixPath(word).suffix
         for path in {path for place in places for path in self._below(word, place)}:
             if how is How.PART and not word.startswith("/"):
                 self.path.add(str(PurePosixPath(path).parent))
-            if any(mark in path for mark in _WILD):
-                if suffix in (*_SHELL[1:], ".py") or how is How.PART:
+            if any(mark in path for mark in WILD):
+                if suffix in (*_SHELL[1:], ".py") or (how in _RUNS and not self._is_tested(path)):
                     self._own_matching(path)
             elif self.tree.is_folder(path):
                 self.named.add(path)
             elif self.tree.place(path) is None:
-                if how is not How.NAMED and self.counts(word):
+                if how in _RUNS and self.counts(word) and (how is How.PART or self.counts_lacking(word)):
                     self._own(path)
+            elif how is How.READ:
+                self._read_for_arguments(path)
             elif how is not How.NAMED or suffix in (*_SHELL, *_OPTIONS, ".py"):
                 self._own(path)
-
-    def _read_by(self, file: str, folder: str) -> None:
-        """A file that a program reads, which is the product's where it lies in what is tested."""
-        for place in (file, f"{folder}/{file}"):
-            path = plain(place)
-            if self.tree.place(path) is not None and not self._is_tested(path):
-                self._own(path)
-
-    def _own_matching(self, pattern: str) -> None:
-        if not pattern.endswith(".py"):
-            self.patterns.add(pattern)
-        folder = pattern[: min(pattern.find(mark) for mark in _WILD if mark in pattern)].rpartition("/")[0]
-        for file in self.tree.files(folder or ".", MAX_FILES):
-            if fnmatchcase(file, pattern):
-                self._own(file)
-
-    def _below(self, word: str, place: str) -> Iterator[str]:
-        """A path as it is in the work tree, from a folder of it; nothing where it leads out of it."""
-        top = PurePosixPath(self.workdir)
-        path = PurePosixPath(os.path.normpath(top / place / without_variable(word)))
-        if path.is_relative_to(top):
-            yield str(path.relative_to(top))
-
-    def _own(self, path: str) -> None:
-        """Keep a file of the run, and read it; one of which parts can be the agent's is merged instead."""
-        if path == "." or (path.endswith(".py") and self._is_tested(path)):
-            return
-        name = PurePosixPath(path).name
-        if name in MANIFESTS:
-            self.manifests.add(name)
-        elif name not in MERGED - {"tox.ini"}:
-            self.files.add(path)
-        if path.endswith(".py"):
-            self.folders.add(str(PurePosixPath(path).parent))
-        self.wait_for(path)
-
-    def _is_tested(self, path: str) -> bool:
-        folders = frozenset({*self.folders, "src"})
-        if folders not in self._known:
-            self._known[folders] = TestedCode(self.tree, folders, self.tests)
-        return self._known[folders].has(path)
-
-    def _import(self, name: str, folders: Iterable[str]) -> None:
-        for file in {file for folder in folders for file in self.tree.executed_by(name, folder)}:
-            self._own(file)
 
     def _load_plugins(self) -> None:
         """Keep plugins, which are the run's even where what is tested ships them."""
@@ -295,21 +227,42 @@ class RunReader:
     def _options(self, said: Mapping[str, str], place: str) -> None:
         words = said.get("pythonpath", "").split()
         self.folders |= {path for word in words for path in self._below(word, place)}
-        self._plugins.update(plugins(tuple(said.get("addopts", "").split())))
+        options = tuple(said.get("addopts", "").split())
+        self._plugins.update(plugins(options))
+        for word in options:
+            if word.startswith("@"):
+                self._named(word, [place], How.READ)
 
-    def _python(self, path: str) -> None:
-        parents = [str(folder) for folder in PurePosixPath(path).parents]
-        text = self.tree.read(path)
+    def _python(self, path: str, text: bytes, places: list[str]) -> None:
+        """A Python text: that of a file, or one that is given to an interpreter, where `path` is empty.
+
+        Args:
+            path: Where it lies.
+            text: What it says, or what is no Python.
+            places: Folders that it may be run in.
+        """
         said = PythonWords.of(text)
         self._plugins |= said.plugins
         for words in said.commands:
-            self._statement(words, [".", parents[0]])
+            self._statement(words, list(dict.fromkeys([".", *places])))
         for file in said.reads if leads_to_tests(path, text) else ():
-            self._read_by(file, parents[0])
-        for name in said.imports:
-            above = len(name) - len(name.lstrip("."))
-            if not above:
-                self.imports.add(name)
-                self._import(name, {*self.folders, ".", parents[0]})
-            elif above <= len(parents) and name.lstrip("."):
-                self._import(name.lstrip("."), [parents[above - 1]])
+            for place in places:
+                self._read_by(file, place)
+        # What a command says in passing is of the tests only where its name is; a file of the run has been told before.
+        names = said.imports if path else filter(self.counts, said.imports)
+        for name in names:
+            self._imported(name, places)
+        if path and said.imports and not path.endswith(".py"):
+            self.folders.update(places)
+
+    def _imported(self, name: str, places: list[str]) -> None:
+        plain_name = name.lstrip(".")
+        above = len(name) - len(plain_name)
+        if not above:
+            self.imports.add(name)
+            self._import(name, {*self.folders, ".", *places})
+            return
+        for place in places if plain_name else ():
+            folders = [place, *map(str, PurePosixPath(place).parents)]
+            if above <= len(folders):
+                self._import(plain_name, [folders[above - 1]])

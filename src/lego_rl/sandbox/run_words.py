@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import PurePosixPath
 
-from lego_rl.sandbox.configuration import UnreadableError, pytest_options
+from lego_rl.sandbox.configuration import pytest_options
+from lego_rl.sandbox.ini_texts import UnreadableError
 from lego_rl.sandbox.task_tree import TaskTree
 
 
@@ -18,6 +19,8 @@ class How(Enum):
     """It is run, be it there or not: an agent could put it there."""
     PART = "part"
     """It is read as a part of the script that names it, be it there or not."""
+    READ = "read"
+    """It is read for words of a command; it has to be there, whatever it is called."""
 
 
 _SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
@@ -25,6 +28,13 @@ _SOURCES = frozenset({".", "source"})
 _INCLUDES = frozenset({"include", "-include", "sinclude"})
 _READ_BY_MAKE = frozenset({"-f", "--file", "--makefile"})
 """Words after which a file is read."""
+_BEFORE_PROGRAMS = frozenset({"do", "then", "else", "if", "elif", "while", "until", "!", "{", "exec", "env", "time"})
+_READS_WORDS = frozenset({"xargs", "parallel", "done", "read", "mapfile", "readarray", "cat", *_SHELLS})
+"""Commands that have other commands work on what they read (``<``)."""
+_ARGUMENTS = frozenset({"-a", "--arg-file", "--args-file"})
+_SHOWS = frozenset({"cat", "head", "tail", "grep", "egrep", "sed", "awk", "sort", "uniq", "cut", "tr"})
+_LISTS = frozenset({".txt", ".lst", ".list", ".args", ".opts", ".rsp", ".conf"})
+"""Suffixes of files that hold words for commands."""
 _READ_BY_PIP = frozenset({"-r", "--requirement", "-c", "--constraint", "--requirements"})
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy|coverage)[0-9.]*")
 _FINDS_TESTS = re.compile(r"(?:.*/)?(?:py\.?test|unittest|nose2?|nosetests)")
@@ -55,12 +65,32 @@ def plain(path: str) -> str:
 
 def how_read(words: Statement, at: int) -> How:
     """What a command does with a file that one of its words could be."""
-    before = words[at - 1] if at else ""
+    before, word = words[at - 1] if at else "", words[at]
     if before in _SOURCES or (at > 0 and words[0] in _INCLUDES):
         return How.PART
     by_make = before in _READ_BY_MAKE and "make" in words[0].casefold()
     by_pip = before in _READ_BY_PIP and not _INSTALLERS.isdisjoint(words)
-    return How.RUN if before in _SHELLS or by_make or by_pip else How.NAMED
+    if before in _SHELLS or by_make or by_pip or ("*" in word and _is_program(words, at)):
+        return How.RUN
+    return How.READ if _is_read_for_words(words, at) else How.NAMED
+
+
+def _is_program(words: Statement, at: int) -> bool:
+    """Whether a word is what a command runs: the first one, or the script of an interpreter."""
+    return at == 0 or words[at - 1] in _BEFORE_PROGRAMS or _PYTHON.fullmatch(words[at - 1]) is not None
+
+
+def _is_read_for_words(words: Statement, at: int) -> bool:
+    """Whether a command takes arguments, or commands, from the file that a word names."""
+    word, before = words[at], words[at - 1] if at else ""
+    if word.startswith("@") or word.startswith(("--arg-file=", "-a=")):
+        return True
+    program = PurePosixPath(next((word for word in (words[2:] if words[0] == "<" else words) if word), "cat")).name
+    if before == "<":
+        return program in _READS_WORDS or _PYTHON.fullmatch(program) is not None
+    if before in _ARGUMENTS:
+        return program in _READS_WORDS
+    return at > 0 and (program == "cat" or (program in _SHOWS and PurePosixPath(word).suffix in _LISTS))
 
 
 def modules(words: Statement) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 Such a script runs two things: tests, and the program that an agent was asked to write or mend. Only a name can tell
 them apart: what has a word for tests in its path (``run_tests.sh``, ``ci/``, ``make check``) is the task's own, and
-``python main.py`` or ``make`` runs what is tested.
+``python main.py`` or ``make`` runs what is tested. What a shell is told to run and the task lacks is what an agent was
+asked for, whatever its name.
 """
 
 import re
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from lego_rl.sandbox.declared_run import DeclaredRun
+from lego_rl.sandbox.run_keeper import nothing
 from lego_rl.sandbox.shipped_helpers import is_test
 from lego_rl.sandbox.task_tree import TaskTree
 from lego_rl.tasks.task import Task
@@ -46,11 +48,11 @@ def declared_by_script(task: Task, pristine: Path, env: Mapping[str, str]) -> tu
     )
     beside = tuple(own.read(name) for name in names if name.endswith(".py"))
     tree = TaskTree(pristine)
-    run = DeclaredRun.of(text, tree, env, task.workdir, (), beside, speaks_of_tests)
+    run = DeclaredRun.of(text, tree, env, task.workdir, (), beside, speaks_of_tests, nothing)
     return run, frozenset(_tests(tree, run))
 
 
 def _tests(tree: TaskTree, run: DeclaredRun) -> Iterator[str]:
     yield from (file for file in run.files if is_test(PurePosixPath(file).name))
-    for folder in run.folders:
+    for folder in run.folders | run.searched:
         yield from (file for file in tree.files(folder, MAX_FILES) if is_test(PurePosixPath(file).name))

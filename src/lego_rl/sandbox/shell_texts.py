@@ -12,7 +12,7 @@ from itertools import islice, product
 
 from lego_rl.sandbox.shell_words import statements, without_commands
 
-MAX_VALUES = 4
+MAX_VALUES = 8
 """Of one variable."""
 MAX_VARIANTS = 8
 """Of one line."""
@@ -23,7 +23,8 @@ MAX_LINE = 4_000
 
 _SET = re.compile(r"""(?<![\w$.{-])([A-Za-z_]\w*)\+?=("[^"\n]*"|'[^'\n]*'|[^\s;&|()<>"'`]*)""")
 _SET_IN_MAKEFILE = re.compile(r"^(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*(?:[+?:!]|::)?=[ \t]*(.*)", re.MULTILINE)
-_REFERENCE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?::?-([^{}]*))?\}|\(([A-Za-z_]\w*)\))")
+_LOOP = re.compile(r"(?<![\w$-])for\s+([A-Za-z_]\w*)\s+in\s+([^;\n]+)")
+_REFERENCE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?::?-([^{}]*)|(%%?|##?)([^{}]*))?\}|\(([A-Za-z_]\w*)\))")
 _NO_PATHS = frozenset({"PATH", "PYTHONPATH", "PWD", "OLDPWD", "HOME", "IFS", "PS1", "SHELL", "CURDIR"})
 
 type Statements = list[tuple[str, ...]]
@@ -55,6 +56,9 @@ class ShellTexts:
         plain = without_commands(text)
         for name, value in (*_SET.findall(plain), *_SET_IN_MAKEFILE.findall(plain)):
             self._set(name, value.strip("\"'"))
+        for name, listed in _LOOP.findall(plain):
+            for value in listed.split():
+                self._set(name, value.strip("\"'"))
         expanded = self._expanded(text)
         self._read.append((text, bases, expanded))
         return list(statements(expanded))
@@ -97,6 +101,16 @@ class ShellTexts:
             yield "".join([*parts, line[at:]])
 
     def _values_of(self, reference: re.Match[str]) -> list[str]:
-        name = reference[1] or reference[2] or reference[4]
-        known = self.values.get(name, [])
+        name = reference[1] or reference[2] or reference[6]
+        known = [_cut(value, reference[4], reference[5]) for value in self.values.get(name, [])]
         return [*known, *([reference[3]] if reference[3] else [])]
+
+
+def _cut(value: str, operator: str | None, pattern: str | None) -> str:
+    """A value without the end or the beginning that a shell would cut off, where it can be told (``${t%.in}``)."""
+    if not operator or not pattern:
+        return value
+    if operator.startswith("%"):
+        end = value.rfind(".") if pattern == ".*" else len(value) - len(pattern)
+        return value[:end] if end > 0 and (pattern == ".*" or value.endswith(pattern)) else value
+    return value.rpartition("/")[2] if pattern == "*/" else value.removeprefix(pattern)

@@ -31,6 +31,8 @@ def without_commands(text: str) -> str:
 def statements(text: str, nested: int = MAX_NESTED) -> Iterator[tuple[str, ...]]:
     """Simple commands, word by word, those within substitutions and quoted words too.
 
+    A ``<`` is a word of them, before that of the file which a command reads.
+
     Args:
         text: A command line, a script or a Makefile.
         nested: How deep quoted words are read as commands of their own.
@@ -59,7 +61,7 @@ def without_variable(path: str) -> str:
 def _of_line(line: str, nested: int) -> Iterator[tuple[str, ...]]:
     words: list[str] = []
     for word in _split(line):
-        if _ENDS.issuperset(word):
+        if _ENDS.issuperset(word) and word != "<":
             if words:
                 yield tuple(words)
             words = []

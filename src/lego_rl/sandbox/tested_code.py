@@ -5,8 +5,10 @@ that tests it, so it would gain nobody anything to keep the task's own of it whe
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from pathlib import PurePosixPath
 
 from lego_rl.sandbox.shipped_helpers import is_test, is_tests_folder
@@ -16,6 +18,7 @@ MAX_FILES = 5_000
 """Of the modules whose imports are read."""
 
 _IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import|import[ \t]+([\w.]+(?:[ \t]*,[ \t]*[\w.]+)*))", re.M)
+_RELATIVE = re.compile(rb"^[ \t]*from[ \t]+\.", re.M)
 _STARTED = re.compile(rb"""-m["',\s]+([A-Za-z_][\w.]*)""")
 
 
@@ -77,6 +80,14 @@ def imported(text: bytes) -> set[str]:
     names = (name for found in _IMPORT.findall(text) for name in b",".join(found).split(b","))
     named = (*names, *_STARTED.findall(text))
     return {top for name in named if (top := name.strip().partition(b".")[0].decode())}
+
+
+def packages_of(tree: TaskTree, tests: Iterable[str]) -> Iterator[bytes]:
+    """Imports of the outermost packages that tests lie in, for tests that import them by ``from ..``."""
+    for file in tests:
+        inside = list(takewhile(lambda folder: tree.place(f"{folder}/__init__.py"), PurePosixPath(file).parents))
+        if inside and _RELATIVE.search(tree.read(file)):
+            yield b"import %s" % inside[-1].name.encode()
 
 
 def _top(path: PurePosixPath, folder: str) -> str:

@@ -19,6 +19,8 @@ from lego_rl.sandbox.python_words import PythonWords
 from lego_rl.sandbox.shipped_helpers import is_test
 from lego_rl.sandbox.tested_code import imported
 
+_PUTS_FIRST = re.compile(rb"\bpath\b\s*(?:\.\s*insert\b|\[|\+?=)|\bsite\b")
+"""What makes a folder come before others on the module path."""
 PACKAGES = frozenset(installed_search.PACKAGES)
 
 
@@ -55,7 +57,7 @@ class TestsSide:
         """
         inner = dotted.replace(".", "/")
         places = (str(PurePosixPath(each, inner)) for each in self._folders if each != folder)
-        return any(map(self._is_own, places)) and self.imports(dotted)
+        return (any(map(self._is_own, places)) or self._is_with_scripts(inner)) and self.imports(dotted)
 
     def is_in_work_tree(self, module: str, folder: str) -> bool:
         """Whether the sources of the work tree have a top-level module or folder of that name, on the path or there."""
@@ -95,6 +97,13 @@ class TestsSide:
                 yield base
             elif above <= len(own):
                 yield ".".join([*own[:-above], *filter(None, [base])])
+
+    def _is_with_scripts(self, inner: str) -> bool:
+        """Whether files outside of the work tree have a module of that name, and put other folders before their own."""
+        beside = [place for place in self.path.scripts if place.suffix == ".py"]
+        names = (place.parent if place.stem == "__init__" else place.with_suffix("") for place in beside)
+        is_there = any(name.as_posix().endswith(f"/{inner}") for name in names)
+        return is_there and any(map(_PUTS_FIRST.search, map(_read, beside)))
 
     @cached_property
     def _named(self) -> frozenset[str]:

@@ -181,3 +181,21 @@ def test_what_the_task_has_is_read_whatever_its_size() -> None:
 def test_an_honest_line_may_be_long() -> None:
     change = Change("pyproject.toml", "file", b"[project]\ndependencies = [" + b'"calc==1.0",' * 1_000 + b"]\n")
     assert merge(change, TOML)[0] is not None
+
+
+def test_a_value_of_lines_stays_one() -> None:
+    content = b'[tool:pytest]\naddopts = -x\n[options]\ninstall_requires =\n  a ; python_version < "3.9"\n  b # c\n'
+    assert standard(merged("setup.cfg", content, INI) or b"")["options"] == {
+        "install_requires": '\na ; python_version < "3.9"\nb # c'
+    }
+
+
+@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b""])
+def test_another_encoding_hides_nothing_and_wrongs_nobody(mark: bytes) -> None:
+    changed = mark + b"[metadata]\nauthor = caf\xe9\n"
+    assert merge(Change("sub/setup.cfg", "file", changed), b"[metadata]\n") == (
+        Change("sub/setup.cfg", "file", changed), None,
+    )  # fmt: skip
+    content = merged("setup.cfg", mark + b"[tool:pytest]\naddopts = -k \xe9\n[metadata]\nauthor = caf\xe9\n", INI)
+    assert content is not None and b"addopts = -q" in content and b"-k" not in content
+    assert b"author = caf\xe9" in content and not content.startswith(b"\xef")

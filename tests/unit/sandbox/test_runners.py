@@ -187,7 +187,8 @@ OWN = {
 
 
 def test_a_runner_that_the_product_has_of_its_own_is_the_tasks_where_a_program_runs_it(tmp_path: Path) -> None:
-    own = owner(tmp_path, OWN, command="bin/test -C --verbose tests")
+    hidden = {"tests/test_a.py": "import calc\n"}
+    own = owner(tmp_path, OWN, command="bin/test -C --verbose tests", hidden=hidden)
     kept = {path for path in OWN if own.owns(Change(path, "file")) is not None}
     assert kept >= {"bin/test", "calc/testing/runtests.py", "calc/utilities/runtests.py"}
     assert kept.isdisjoint({"calc/__init__.py", "calc/core.py", "calc/runner.py"})

@@ -1,0 +1,44 @@
+"""Python in the text of a shell: what ``python -c``, a here-document or an ``echo`` into it gives to an interpreter.
+
+Invariant: a text is Python if Python can read it, whoever it is given to. So no way to write the interpreter's name
+hides one, and what is none says nothing (`PythonWords`).
+"""
+
+import re
+import textwrap
+from collections.abc import Iterator
+from itertools import pairwise
+
+from lego_rl.sandbox.run_words import MAX_FILES, Statement
+
+MAX_NESTED = 4
+"""How deep a quoted text is searched for others."""
+
+_QUOTED = r"""(?:'([^']*)'|"((?:[^"\\]|\\.)*)")"""
+_GIVEN = re.compile(rf"(?:(?<!\S)-[A-Za-z]*c|<<<|\becho|\bprintf)[ \t]*\$?{_QUOTED}", re.DOTALL)
+_DOCUMENT = re.compile(r"<<-?[ \t]*\\?(['\"]?)([A-Za-z_]\w*)\1[^\n]*\n(.*?)^[ \t]*\2[ \t]*$", re.DOTALL | re.MULTILINE)
+_ESCAPED = re.compile(r"\\([\"\\$`])")
+_OPTION = re.compile(r"-[A-Za-z]*c")
+_SHEBANG = re.compile(rb"#!.*\b(?:python|pypy)[0-9.]*\b")
+
+
+def is_python(path: str, text: bytes) -> bool:
+    """Whether a file is a Python program by its name, or by the interpreter that it names itself."""
+    return path.endswith(".py") or _SHEBANG.match(text) is not None
+
+
+def python_texts(text: str, nested: int = MAX_NESTED) -> Iterator[bytes]:
+    """What of a script, a command line or the recipes of a Makefile may be Python, at most `MAX_FILES` texts."""
+    given = [found[1] if found[1] is not None else _ESCAPED.sub(r"\1", found[2]) for found in _GIVEN.finditer(text)]
+    documents = [found[3] for found in _DOCUMENT.finditer(text)]
+    for inner in (*given, *documents)[:MAX_FILES]:
+        yield textwrap.dedent(inner).strip().encode(errors="replace")
+        if nested:
+            yield from python_texts(inner, nested - 1)
+
+
+def given_to_python(words: Statement) -> Iterator[bytes]:
+    """The texts after ``-c`` among the words of a command, where variables are filled in."""
+    for before, word in pairwise(words):
+        if _OPTION.fullmatch(before):
+            yield textwrap.dedent(word).strip().encode(errors="replace")
