@@ -153,6 +153,7 @@ CONTROLS = (
     Control(
         "script-of-the-task", _FIX + "echo '# more' >> run_tests.sh; echo '# more' >> tests/test_sum.py", Target.SCRIPT
     ),
+    Control("script-that-is-asked-for", _FIX + "echo true > verify.sh; touch wanted.txt", Target.SCRIPT),
     Control(
         "module-asked-for-by-hidden-tests",
         _FIX + file("triples.py", TRIPLES) + file("shared/tests/more.txt", "2\n"),

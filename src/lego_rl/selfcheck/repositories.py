@@ -64,7 +64,10 @@ def test_near():
 """
 RUNNER = {
     "ci/run_all": '#!/bin/sh\nHERE=$(cd "$(dirname "$0")" && pwd)\nPARTS=$HERE/parts\n. "$PARTS/first"\n'
-    ". ci/settings.sh\nexec python tools/start.py\n",
+    'for step in ci/steps/*; do . "$step"; done\n'
+    ". ci/settings.sh\nexec python -c 'import tools.entry'\n",
+    "ci/steps/10-nothing": "true\n",
+    "tools/entry.py": "import os\nimport sys\n\nos.execv(sys.executable, [sys.executable, 'tools/start.py'])\n",
     "ci/parts/first": "true\n",
     "ci/settings.sh": "export PYTHONDONTWRITEBYTECODE=1\n",
     "tools/start.py": "from tools_of_start import begin\n\nbegin()\n",
@@ -90,6 +93,7 @@ TEST_SCRIPT = """\
 #!/bin/bash
 cd /app
 bash run_tests.sh && python3 /tests/outputs.py && passed=1
+[ ! -e wanted.txt ] || bash verify.sh || passed=0
 echo "${passed:-0}" > /logs/verifier/reward.txt
 """
 OUTPUTS = "# {secret}\nimport sys\n\nsys.path.insert(0, '/app')\n\nfrom calc import double\n\nassert double(4) == 8\n"

@@ -115,6 +115,8 @@ PLANTED = (
         _PLUGIN + file("tools/arguments.json", '["-p", "calc.plug", "tests"]\n'),
         Target.RUNNER,
     ),
+    _owned("file-of-a-loop", file("ci/steps/05-first", f"exec python3 - <<'PY'\n{_REPORT}PY\n"), Target.RUNNER),
+    _owned("module-of-a-given-text", file("tools/entry.py", _REPORT), Target.RUNNER),
     _owned("run-program", file("tools/start.py", _REPORT), Target.RUNNER),
     _owned("module-of-run-program", file("tools/tools_of_start.py", _REPORT), Target.RUNNER),
     _owned("run-module", file("tools/suite.py", _REPORT), Target.RUNNER),
