@@ -8,7 +8,7 @@ agent was asked to make.
 import re
 from pathlib import PurePosixPath
 
-_EXPECTED = re.compile(r"(?<![a-z])(?:expect(?:ed|ations?)|goldens?|snapshots?|(?:test)?cases?|testdata)(?![a-z])")
+_EXPECTED = re.compile(r"(?<![a-z])(?:expect(?:ed|ations?)|goldens?|snapshots?|cases|test_?cases?|test_?data)(?![a-z])")
 _DATA = frozenset({
     "", ".txt", ".in", ".out", ".input", ".output", ".ans", ".exp", ".expected", ".golden", ".snap", ".ref", ".stdout",
     ".stderr", ".log", ".json", ".jsonl", ".csv", ".tsv", ".yml", ".yaml", ".xml", ".html", ".md", ".dat",

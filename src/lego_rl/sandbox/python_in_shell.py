@@ -6,6 +6,7 @@ hides one, and what is none says nothing (`PythonWords`).
 
 import re
 import textwrap
+from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -16,7 +17,7 @@ MAX_NESTED = 4
 
 _QUOTED = r"""(?:'([^']*)'|"((?:[^"\\]|\\.)*)")"""
 _GIVEN = re.compile(rf"(?:(?<!\S)-[A-Za-z]*c|<<<|\becho|\bprintf)[ \t]*\$?{_QUOTED}", re.DOTALL)
-_DOCUMENT = re.compile(r"<<-?[ \t]*\\?(['\"]?)([A-Za-z_]\w*)\1[^\n]*\n(.*?)^[ \t]*\2[ \t]*$", re.DOTALL | re.MULTILINE)
+_DOCUMENT = re.compile(r"""<<-?[ \t]*\\?(['"]?)([A-Za-z_]\w*)\1""")
 _ESCAPED = re.compile(r"\\([\"\\$`])")
 _OPTION = re.compile(r"-[A-Za-z]*c")
 _SHEBANG = re.compile(rb"#!.*\b(?:python|pypy)[0-9.]*\b")
@@ -30,11 +31,24 @@ def is_python(path: str, text: bytes) -> bool:
 def python_texts(text: str, nested: int = MAX_NESTED) -> Iterator[bytes]:
     """What of a script, a command line or the recipes of a Makefile may be Python, at most `MAX_FILES` texts."""
     given = [found[1] if found[1] is not None else _ESCAPED.sub(r"\1", found[2]) for found in _GIVEN.finditer(text)]
-    documents = [found[3] for found in _DOCUMENT.finditer(text)]
-    for inner in (*given, *documents)[:MAX_FILES]:
+    for inner in (*given, *_documents(text))[:MAX_FILES]:
         yield textwrap.dedent(inner).strip().encode(errors="replace")
         if nested:
             yield from python_texts(inner, nested - 1)
+
+
+def _documents(text: str) -> Iterator[str]:
+    """Here-documents, each up to the first line that is its word."""
+    lines = text.splitlines()
+    ends: dict[str, list[int]] = {}
+    for at, line in enumerate(lines):
+        ends.setdefault(line.strip(), []).append(at)
+    for at, line in enumerate(lines):
+        for found in _DOCUMENT.finditer(line):
+            after = ends.get(found[2], [])
+            end = bisect_right(after, at)
+            if end < len(after):
+                yield "\n".join(lines[at + 1 : after[end]])
 
 
 def given_to_python(words: Statement) -> Iterator[bytes]:

@@ -33,8 +33,8 @@ _READS_WORDS = frozenset({"xargs", "parallel", "done", "read", "mapfile", "reada
 """Commands that have other commands work on what they read (``<``)."""
 _ARGUMENTS = frozenset({"-a", "--arg-file", "--args-file"})
 _SHOWS = frozenset({"cat", "head", "tail", "grep", "egrep", "sed", "awk", "sort", "uniq", "cut", "tr"})
-_LISTS = frozenset({".txt", ".lst", ".list", ".args", ".opts", ".rsp", ".conf"})
-"""Suffixes of files that hold words for commands."""
+_LISTS = frozenset({".txt", ".lst", ".list", ".args", ".opts", ".rsp"})
+"""Suffixes of files that hold words for commands; what has none is read anyway."""
 _READ_BY_PIP = frozenset({"-r", "--requirement", "-c", "--constraint", "--requirements"})
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy|coverage)[0-9.]*")
 _FINDS_TESTS = re.compile(r"(?:.*/)?(?:py\.?test|unittest|nose2?|nosetests)")
@@ -90,7 +90,7 @@ def _is_read_for_words(words: Statement, at: int) -> bool:
         return program in _READS_WORDS or _PYTHON.fullmatch(program) is not None
     if before in _ARGUMENTS:
         return program in _READS_WORDS
-    return at > 0 and (program == "cat" or (program in _SHOWS and PurePosixPath(word).suffix in _LISTS))
+    return at > 0 and program in _SHOWS and PurePosixPath(word).suffix in _LISTS
 
 
 def modules(words: Statement) -> Iterator[str]:

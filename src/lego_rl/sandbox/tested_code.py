@@ -18,7 +18,7 @@ MAX_FILES = 5_000
 """Of the modules whose imports are read."""
 
 _IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import|import[ \t]+([\w.]+(?:[ \t]*,[ \t]*[\w.]+)*))", re.M)
-_RELATIVE = re.compile(rb"^[ \t]*from[ \t]+\.", re.M)
+_RELATIVE = re.compile(rb"^[ \t]*from[ \t]+\.\.", re.M)
 _STARTED = re.compile(rb"""-m["',\s]+([A-Za-z_][\w.]*)""")
 
 
@@ -83,10 +83,11 @@ def imported(text: bytes) -> set[str]:
 
 
 def packages_of(tree: TaskTree, tests: Iterable[str]) -> Iterator[bytes]:
-    """Imports of the outermost packages that tests lie in, for tests that import them by ``from ..``."""
+    """Imports of the packages that have folders of tests in them, for tests that import those by ``from ..``."""
     for file in tests:
         inside = list(takewhile(lambda folder: tree.place(f"{folder}/__init__.py"), PurePosixPath(file).parents))
-        if inside and _RELATIVE.search(tree.read(file)):
+        is_within = any(is_tests_folder(folder.name) for folder in inside[:-1])
+        if is_within and _RELATIVE.search(tree.read(file)):
             yield b"import %s" % inside[-1].name.encode()
 
 

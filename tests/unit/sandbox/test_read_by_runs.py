@@ -77,6 +77,7 @@ FREE = {
     "data of the package": ("cat app/VERSION.txt; pytest", "app/VERSION.txt", {"app/VERSION.txt": ""}),
     "what a program reads": ("./prog < data/in.json; pytest", "data/in.json", {"data/in.json": ""}),
     "what a search reads": ("grep -q x src/main.c; pytest", "src/main.c", {"src/main.c": ""}),
+    "what is only shown": ("cat README.md; pytest", "start.sh", {"README.md": "    bash start.sh\n", "start.sh": ""}),
     "code with such a name": ("node use_cases/pay.js; pytest", "use_cases/pay.js", {"use_cases/pay.js": ""}),
     "data of the package by such a name": ("pytest app/cases/*.json", "app/cases/a.json", {"app/cases/a.json": ""}),
     "what nothing is expected to be": ("diff expected/out.txt expected/new.txt", "expected/new.txt", {}),
@@ -112,6 +113,7 @@ SCRIPTS_KEEP = {
     "a part of itself that is lacking": ("[ -f /app/ci/local ] && . /app/ci/local", "ci/local"),
     "a suite by its name": ("python3 -c 'from dev.runtests import main; main()'", "dev/runtests.py"),
     "tests of a folder": ("cd /app && python3 -m pytest qa", "qa/test_sum.py"),
+    "a module of a package of tests": ("python3 -m qa.check", "qa/check.py"),
     "a script of its own": ("bash /app/run_tests.sh", "run_tests.sh"),
 }
 
@@ -119,7 +121,13 @@ SCRIPTS_KEEP = {
 @pytest.mark.parametrize("case", SCRIPTS_KEEP)
 def test_what_a_script_has_of_tests_is_the_tasks(tmp_path: Path, case: str) -> None:
     script, path = SCRIPTS_KEEP[case]
-    files = {"expected/out.txt": "5", "dev/runtests.py": MAIN, "qa/test_sum.py": "", "run_tests.sh": ""}
+    files = {
+        "expected/out.txt": "5",
+        "dev/runtests.py": MAIN,
+        "qa/test_sum.py": "",
+        "run_tests.sh": "",
+        "qa/check.py": "",
+    }
     assert owner(tmp_path, files, script=script).owns(Change(path, "file"))
 
 
@@ -141,5 +149,6 @@ def test_modules_beside_a_script_are_not_given_by_the_work_tree(tmp_path: Path, 
 
 def test_texts_are_found_in_texts_up_to_a_depth() -> None:
     assert list(python_texts('python -c "import a" && echo "b \\"c\\""')) == [b"import a", b'b "c"']
+    assert len(list(python_texts("cat << E\n" * 20_000))) == 0
     assert list(python_texts("cat <<E > x\nimport a\nE\n")) == [b"import a"]
     assert len(list(python_texts('-c "' * 2_000))) < 100
