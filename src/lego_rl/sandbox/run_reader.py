@@ -248,21 +248,28 @@ class RunReader(RunKeeper):
         for file in said.reads if leads_to_tests(path, text) else ():
             for place in places:
                 self._read_by(file, place)
-        # What a command says in passing is of the tests only where its name is; a file of the run has been told before.
-        names = said.imports if path else filter(self.counts, said.imports)
-        for name in names:
-            self._imported(name, places)
+        for name in said.imports:
+            self._imported(name, places, above=[] if not path else [place for place in places if place != "."])
         if path and said.imports and not path.endswith(".py"):
             self.folders.update(places)
 
-    def _imported(self, name: str, places: list[str]) -> None:
+    def _imported(self, name: str, places: list[str], above: list[str]) -> None:
+        """A module that a text of the run imports: of one that is tested, too, only names tell the run's own.
+
+        Args:
+            name: Its dotted name, with the dots of a relative one.
+            places: Folders that the text may be run in.
+            above: Those in which everything is the run's that is imported.
+        """
         plain_name = name.lstrip(".")
-        above = len(name) - len(plain_name)
-        if not above:
+        dots = len(name) - len(plain_name)
+        folders = {*self.folders, ".", *places}
+        if not dots:
             self.imports.add(name)
-            self._import(name, {*self.folders, ".", *places})
-            return
-        for place in places if plain_name else ():
-            folders = [place, *map(str, PurePosixPath(place).parents)]
-            if above <= len(folders):
-                self._import(plain_name, [folders[above - 1]])
+        elif plain_name:
+            around = [[place, *map(str, PurePosixPath(place).parents)] for place in places]
+            folders = {each[dots - 1] for each in around if dots <= len(each)}
+        for folder in folders if plain_name else ():
+            for file in self.tree.executed_by(plain_name, folder):
+                if self.counts(plain_name) or any(file.startswith(f"{each}/") for each in above):
+                    self._own(file)

@@ -98,6 +98,16 @@ SCRIPTS = {
     "asked for in a folder": ("cd /app/ci && ./check.sh && sh run.sh", "ci/run.sh", {}),
     "data of the answer": ("diff /app/out.txt /tests/expected.txt", "out.txt", {"out.txt": ""}),
     "a module that is tested": ("python3 -c 'from solve import f; assert f(2) == 4'", "solve.py", {"solve.py": ""}),
+    "what a script of the repository tests": (
+        "cd /app && python3 run_tests.py",
+        "main.py",
+        {"run_tests.py": "import main\nassert main.f() == 3\n", "main.py": ""},
+    ),
+    "a package that it tests": (
+        "cd /app && python3 ci/run.py",
+        "calc/__init__.py",
+        {"ci/run.py": "from calc import add\n", "calc/__init__.py": ""},
+    ),
     "a module in a document": ("python3 <<'E'\nimport solve\nE\n", "solve.py", {"solve.py": ""}),
 }
 
@@ -113,6 +123,8 @@ SCRIPTS_KEEP = {
     "a part of itself that is lacking": ("[ -f /app/ci/local ] && . /app/ci/local", "ci/local"),
     "a suite by its name": ("python3 -c 'from dev.runtests import main; main()'", "dev/runtests.py"),
     "tests of a folder": ("cd /app && python3 -m pytest qa", "qa/test_sum.py"),
+    "a module beside its script": ("python3 /app/ci/run.py", "ci/more.py"),
+    "a package of such a name": ("python3 /app/ci/run.py", "test_kit/__init__.py"),
     "a module of a package of tests": ("python3 -m qa.check", "qa/check.py"),
     "a script of its own": ("bash /app/run_tests.sh", "run_tests.sh"),
 }
@@ -127,6 +139,9 @@ def test_what_a_script_has_of_tests_is_the_tasks(tmp_path: Path, case: str) -> N
         "qa/test_sum.py": "",
         "run_tests.sh": "",
         "qa/check.py": "",
+        "ci/run.py": "import more\nfrom test_kit import x\n",
+        "ci/more.py": "",
+        "test_kit/__init__.py": "",
     }
     assert owner(tmp_path, files, script=script).owns(Change(path, "file"))
 
