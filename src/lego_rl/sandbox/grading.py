@@ -21,12 +21,12 @@ from typing import Literal
 
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox import lack
-from lego_rl.sandbox.installed import installed_in
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitHits, Limits
 from lego_rl.sandbox.loss import SandboxLostError, lost
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.outside_kill import increase, oom_kills
-from lego_rl.sandbox.ownership import Ownership
+from lego_rl.sandbox.ownership.installed import installed_in
+from lego_rl.sandbox.ownership.rules import Ownership
 from lego_rl.sandbox.pressure import Pressure
 from lego_rl.sandbox.provider import TaskImage
 from lego_rl.sandbox.records import Record, read_tree

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from lego_rl.errors import TaskError
 from lego_rl.sandbox.grading import grade
-from lego_rl.sandbox.ownership import Ownership
+from lego_rl.sandbox.ownership.rules import Ownership
 from lego_rl.sandbox.provider import Provider, TaskImage
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal import OF_TASK, SealError, verify_seal

@@ -13,10 +13,10 @@ from sandbox_tools import DOCKERFILE, HIDDEN, REPOSITORY, SPEC, TASK_TOML, write
 
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage, BubblewrapProvider
 from lego_rl.sandbox.grading import grade
-from lego_rl.sandbox.known_modules import SHADOWED_MODULES, is_everywhere
-from lego_rl.sandbox.ownership import Ownership, Split
+from lego_rl.sandbox.ownership.known_modules import SHADOWED_MODULES, is_everywhere
+from lego_rl.sandbox.ownership.rules import Ownership, Split
+from lego_rl.sandbox.ownership.shadowing import SHADOWS
 from lego_rl.sandbox.provider import Provider
-from lego_rl.sandbox.shadowing import SHADOWS
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.task import Task

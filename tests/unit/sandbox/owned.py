@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from lego_rl.sandbox.ownership import Ownership
+from lego_rl.sandbox.ownership.rules import Ownership
 from lego_rl.tasks.task import Task, TestScript, TestSpec
 
 PYTEST = "python -m pytest tests"

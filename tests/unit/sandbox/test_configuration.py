@@ -9,7 +9,7 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_rl.sandbox.configuration import MAX_BYTES, UNREADABLE, merge, pytest_options
+from lego_rl.sandbox.ownership.configuration import MAX_BYTES, UNREADABLE, merge, pytest_options
 from lego_rl.sandbox.verdict import Change
 
 INI = b"[tool:pytest]\naddopts = -q\n  -x\n\n[metadata]\nname = calc\nlicense = MIT\n\n[coverage:run]\nbranch = true\n"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lego_rl.sandbox.ownership import Ownership
+from lego_rl.sandbox.ownership.rules import Ownership
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.task import Task, TestScript, TestSpec
 

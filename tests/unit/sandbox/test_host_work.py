@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lego_rl.sandbox import configuration
-from lego_rl.sandbox.configuration import MAX_ALL_BYTES, MAX_BYTES, TOO_MUCH, UNREADABLE, merge
-from lego_rl.sandbox.ownership import Ownership
-from lego_rl.sandbox.toml_keys import MAX_KEY_PARTS
+from lego_rl.sandbox.ownership import configuration
+from lego_rl.sandbox.ownership.configuration import MAX_ALL_BYTES, MAX_BYTES, TOO_MUCH, UNREADABLE, merge
+from lego_rl.sandbox.ownership.rules import Ownership
+from lego_rl.sandbox.ownership.toml_keys import MAX_KEY_PARTS
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.task import Task, TestSpec
 

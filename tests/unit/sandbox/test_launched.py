@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from owned import owner
 
-from lego_rl.sandbox.ownership import PROGRAM, VARIABLES
+from lego_rl.sandbox.ownership.rules import PROGRAM, VARIABLES
 from lego_rl.sandbox.verdict import Change, ChangeKind
 
 FILES = {"pkg/tools/make": "#!/bin/sh\n", "pkg/defaults/.env": "A=1\n", "pkg/tools/git": "", "sub/x/y": ""}

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from owned import PYTEST, owner
 
-from lego_rl.sandbox.links import Links
-from lego_rl.sandbox.ownership import Ownership
+from lego_rl.sandbox.ownership.links import Links
+from lego_rl.sandbox.ownership.rules import Ownership
 from lego_rl.sandbox.verdict import Change, Patch
 
 

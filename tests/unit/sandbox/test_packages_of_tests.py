@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from owned import owner
 
-from lego_rl.sandbox.folders_of_tests import TEST_PACKAGE
+from lego_rl.sandbox.ownership.folders_of_tests import TEST_PACKAGE
 from lego_rl.sandbox.verdict import Change, ChangeKind
 
 HIDDEN = {"calc/sub/cases/test_a.py": "", "unit/test_b.py": ""}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from owned import owner
 
 from lego_rl.sandbox.comparison import is_folder
-from lego_rl.sandbox.replacements import REPLACES_OWN, rolled_back_together
+from lego_rl.sandbox.ownership.replacements import REPLACES_OWN, rolled_back_together
 from lego_rl.sandbox.verdict import Change, Patch
 
 RUN = "bash dev/run.sh && python -m pytest --junitxml=$LEGO_REPORT tests"

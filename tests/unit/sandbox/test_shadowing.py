@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from owned import owner
 
-from lego_rl.sandbox.asked_modules import ASKED_FOR
-from lego_rl.sandbox.known_modules import is_asked_for
-from lego_rl.sandbox.shadowing import SHADOWS
+from lego_rl.sandbox.ownership.asked_modules import ASKED_FOR
+from lego_rl.sandbox.ownership.known_modules import is_asked_for
+from lego_rl.sandbox.ownership.shadowing import SHADOWS
 from lego_rl.sandbox.verdict import Change, Patch
 from scripts.asked_modules import absent, asked_in
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lego_rl.sandbox.folders_of_tests import OWN_TEST, SUPPORT, TEST_PACKAGE
-from lego_rl.sandbox.ownership import TEST_FILE, Ownership
-from lego_rl.sandbox.shipped_helpers import is_tests_folder, shipped, support_folders
+from lego_rl.sandbox.ownership.folders_of_tests import OWN_TEST, SUPPORT, TEST_PACKAGE
+from lego_rl.sandbox.ownership.rules import TEST_FILE, Ownership
+from lego_rl.sandbox.ownership.shipped_helpers import is_tests_folder, shipped, support_folders
 from lego_rl.sandbox.verdict import Change
 from lego_rl.tasks.task import Task, TestSpec
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from owned import owner
 
-from lego_rl.sandbox.strays import STRAY
+from lego_rl.sandbox.ownership.strays import STRAY
 from lego_rl.sandbox.verdict import Change, ChangeKind, Patch
 
 FILES = {

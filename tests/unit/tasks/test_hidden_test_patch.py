@@ -9,7 +9,7 @@ from test_unified_diff import CHANGE, GONE, NEW
 
 from lego_rl.errors import TaskError
 from lego_rl.sandbox.grading import task_files
-from lego_rl.sandbox.ownership import Ownership
+from lego_rl.sandbox.ownership.rules import Ownership
 from lego_rl.sandbox.records import Record
 from lego_rl.sandbox.seal import hidden_tests
 from lego_rl.sandbox.verdict import Change, Patch

@@ -15,7 +15,7 @@ from fnmatch import translate
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from lego_rl.sandbox.shell_words import statements
+from lego_rl.sandbox.ownership.shell_words import statements
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from lego_rl.sandbox.module_path import ModulePath
-from lego_rl.sandbox.packages_of_tests import deciding
-from lego_rl.sandbox.shipped_helpers import is_test, shipped, support_folders
+from lego_rl.sandbox.ownership.module_path import ModulePath
+from lego_rl.sandbox.ownership.packages_of_tests import deciding
+from lego_rl.sandbox.ownership.shipped_helpers import is_test, shipped, support_folders
 from lego_rl.sandbox.verdict import Change
 
 TEST_PACKAGE = "it makes a package of a folder of tests, changes it or unmakes it"

@@ -6,7 +6,7 @@ the library, and a build backend of the work tree's own is run there and then. W
 
 from collections.abc import Iterator, Mapping
 
-from lego_rl.sandbox.program_names import runs_tests
+from lego_rl.sandbox.ownership.program_names import runs_tests
 
 TABLES: tuple[tuple[str, ...], ...] = (
     ("build-system", "backend-path"), ("tool", "uv", "sources"), ("tool", "hatch", "build", "hooks"),

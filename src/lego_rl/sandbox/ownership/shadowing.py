@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-from lego_rl.sandbox.known_modules import SHADOWED_MODULES, TRIED_BY_RUNNER, is_asked_for, may_be_lacking
-from lego_rl.sandbox.module_path import ModulePath
-from lego_rl.sandbox.tests_side import TestsSide
+from lego_rl.sandbox.ownership.known_modules import SHADOWED_MODULES, TRIED_BY_RUNNER, is_asked_for, may_be_lacking
+from lego_rl.sandbox.ownership.module_path import ModulePath
+from lego_rl.sandbox.ownership.tests_side import TestsSide
 from lego_rl.sandbox.verdict import Change
 
 READ_BY_NAME = ("conftest", "noxfile", "sitecustomize", "toxfile", "usercustomize")

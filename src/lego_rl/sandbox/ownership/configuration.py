@@ -12,7 +12,7 @@ from pathlib import Path
 
 import tomli_w
 
-from lego_rl.sandbox.ini_texts import (
+from lego_rl.sandbox.ownership.ini_texts import (
     Sections,
     UnreadableError,
     ini_text,
@@ -22,10 +22,10 @@ from lego_rl.sandbox.ini_texts import (
     values_of,
     write_ini,
 )
-from lego_rl.sandbox.installed_parts import OPTIONS, SECTIONS, TABLES, at, is_own_value, tables_in
-from lego_rl.sandbox.manifests import MANIFESTS, ManifestError
-from lego_rl.sandbox.manifests import merged as merge_manifest
-from lego_rl.sandbox.toml_keys import has_long_key
+from lego_rl.sandbox.ownership.installed_parts import OPTIONS, SECTIONS, TABLES, at, is_own_value, tables_in
+from lego_rl.sandbox.ownership.manifests import MANIFESTS, ManifestError
+from lego_rl.sandbox.ownership.manifests import merged as merge_manifest
+from lego_rl.sandbox.ownership.toml_keys import has_long_key
 from lego_rl.sandbox.verdict import Change
 
 MAX_BYTES = 1 << 17

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from lego_rl.sandbox.declared_run import DeclaredRun
-from lego_rl.sandbox.run_keeper import nothing
-from lego_rl.sandbox.shipped_helpers import is_test
-from lego_rl.sandbox.task_tree import TaskTree
+from lego_rl.sandbox.ownership.declared_run import DeclaredRun
+from lego_rl.sandbox.ownership.run_keeper import nothing
+from lego_rl.sandbox.ownership.shipped_helpers import is_test
+from lego_rl.sandbox.ownership.task_tree import TaskTree
 from lego_rl.tasks.task import Task
 
 MAX_FILES = 100_000

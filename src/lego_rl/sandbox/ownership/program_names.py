@@ -2,7 +2,7 @@
 
 import re
 
-from lego_rl.sandbox.runners import runner_of
+from lego_rl.sandbox.ownership.runners import runner_of
 
 PROGRAMS = re.compile(
     r"(python|pypy|pip)[0-9.]*|py\.?test|tox|nox|coverage|uvx?|poetry|pdm|hatch|make|env|(ba|da|z|k|a)?sh|busybox|git"

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from lego_rl.sandbox.configuration import MERGED
-from lego_rl.sandbox.manifests import MANIFESTS
-from lego_rl.sandbox.run_found import RunFound
-from lego_rl.sandbox.run_words import MAX_FILES, plain
-from lego_rl.sandbox.shell_words import without_variable
-from lego_rl.sandbox.task_tree import TaskTree
-from lego_rl.sandbox.tested_code import TestedCode
+from lego_rl.sandbox.ownership.configuration import MERGED
+from lego_rl.sandbox.ownership.manifests import MANIFESTS
+from lego_rl.sandbox.ownership.run_found import RunFound
+from lego_rl.sandbox.ownership.run_words import MAX_FILES, plain
+from lego_rl.sandbox.ownership.shell_words import without_variable
+from lego_rl.sandbox.ownership.task_tree import TaskTree
+from lego_rl.sandbox.ownership.tested_code import TestedCode
 
 WILD = "*?["
 """Characters of a pattern."""

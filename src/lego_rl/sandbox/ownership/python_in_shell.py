@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
 
-from lego_rl.sandbox.run_words import MAX_FILES, Statement
+from lego_rl.sandbox.ownership.run_words import MAX_FILES, Statement
 
 MAX_NESTED = 4
 """How deep a quoted text is searched for others."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import tomli_w
 
-from lego_rl.sandbox.toml_keys import has_long_key
+from lego_rl.sandbox.ownership.toml_keys import has_long_key
 
 _NODE = (
     "version", "description", "keywords", "homepage", "bugs", "license", "author", "contributors", "repository",

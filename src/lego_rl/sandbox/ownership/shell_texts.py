@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice, product
 
-from lego_rl.sandbox.shell_words import statements, without_commands
+from lego_rl.sandbox.ownership.shell_words import statements, without_commands
 
 MAX_VALUES = 8
 """Of one variable."""

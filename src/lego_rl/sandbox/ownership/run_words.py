@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import PurePosixPath
 
-from lego_rl.sandbox.configuration import pytest_options
-from lego_rl.sandbox.ini_texts import UnreadableError
-from lego_rl.sandbox.task_tree import TaskTree
+from lego_rl.sandbox.ownership.configuration import pytest_options
+from lego_rl.sandbox.ownership.ini_texts import UnreadableError
+from lego_rl.sandbox.ownership.task_tree import TaskTree
 
 
 class How(Enum):

@@ -4,7 +4,7 @@ import importlib.util
 import sys
 from functools import cache
 
-from lego_rl.sandbox.asked_modules import ASKED_FOR
+from lego_rl.sandbox.ownership.asked_modules import ASKED_FOR
 
 RUNNER_MODULES = frozenset({
     "pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "conftest", "sitecustomize",

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from lego_rl.sandbox.shell_words import statements
+from lego_rl.sandbox.ownership.shell_words import statements
 
 MAX_NAMES = 3
 """How often a name is looked up that another name stands for."""

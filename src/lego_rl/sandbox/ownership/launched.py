@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from lego_rl.sandbox.program_names import PROGRAMS
-from lego_rl.sandbox.task_tree import TaskTree
-from lego_rl.sandbox.words import path_words
+from lego_rl.sandbox.ownership.program_names import PROGRAMS
+from lego_rl.sandbox.ownership.task_tree import TaskTree
+from lego_rl.sandbox.ownership.words import path_words
 
 ENVIRONMENT = frozenset({".env", ".envrc", ".flaskenv", ".python-version", ".tool-versions", ".pdbrc"})
 """Files from which tools take environment variables, or the interpreter to run."""

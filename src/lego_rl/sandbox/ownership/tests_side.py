@@ -13,11 +13,11 @@ from functools import cached_property
 from itertools import accumulate
 from pathlib import Path, PurePosixPath
 
-from lego_rl.sandbox import installed_search
-from lego_rl.sandbox.module_path import MAX_TEXT_BYTES, ModulePath
-from lego_rl.sandbox.python_words import PythonWords
-from lego_rl.sandbox.shipped_helpers import is_test
-from lego_rl.sandbox.tested_code import imported
+from lego_rl.sandbox.ownership import installed_search
+from lego_rl.sandbox.ownership.module_path import MAX_TEXT_BYTES, ModulePath
+from lego_rl.sandbox.ownership.python_words import PythonWords
+from lego_rl.sandbox.ownership.shipped_helpers import is_test
+from lego_rl.sandbox.ownership.tested_code import imported
 
 _PUTS_FIRST = re.compile(rb"\bpath\b\s*(?:\.\s*insert\b|\[|\+?=)|\bsite\b")
 """What makes a folder come before others on the module path."""

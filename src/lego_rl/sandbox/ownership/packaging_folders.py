@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from lego_rl.sandbox.configuration import packaging_options
-from lego_rl.sandbox.ini_texts import UnreadableError
-from lego_rl.sandbox.words import path_words
+from lego_rl.sandbox.ownership.configuration import packaging_options
+from lego_rl.sandbox.ownership.ini_texts import UnreadableError
+from lego_rl.sandbox.ownership.words import path_words
 
 BUILDERS = ("setuptools", "poetry", "hatch", "pdm", "flit", "maturin", "scikit-build", "uv")
 """Tables of ``pyproject.toml`` in which the folder of the packages can stand."""

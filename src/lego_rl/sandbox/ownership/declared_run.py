@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from lego_rl.sandbox.launched import Launched
-from lego_rl.sandbox.run_keeper import Counts, anything
-from lego_rl.sandbox.run_reader import RunReader
-from lego_rl.sandbox.run_words import conftests
-from lego_rl.sandbox.runner_files import named_by_runners, runners_of_its_own
-from lego_rl.sandbox.runners import Runners
-from lego_rl.sandbox.task_tree import TaskTree
-from lego_rl.sandbox.tested_code import packages_of
+from lego_rl.sandbox.ownership.launched import Launched
+from lego_rl.sandbox.ownership.run_keeper import Counts, anything
+from lego_rl.sandbox.ownership.run_reader import RunReader
+from lego_rl.sandbox.ownership.run_words import conftests
+from lego_rl.sandbox.ownership.runner_files import named_by_runners, runners_of_its_own
+from lego_rl.sandbox.ownership.runners import Runners
+from lego_rl.sandbox.ownership.task_tree import TaskTree
+from lego_rl.sandbox.ownership.tested_code import packages_of
 
 
 @dataclass(frozen=True)

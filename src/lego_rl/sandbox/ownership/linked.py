@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from lego_rl.sandbox.links import Links
-from lego_rl.sandbox.module_path import ModulePath
+from lego_rl.sandbox.ownership.links import Links
+from lego_rl.sandbox.ownership.module_path import ModulePath
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-from lego_rl.sandbox.packaging_folders import is_folder, packaging_folders
-from lego_rl.sandbox.shipped_helpers import is_test, is_tests_folder, support_folders
-from lego_rl.sandbox.words import path_words
+from lego_rl.sandbox.ownership.packaging_folders import is_folder, packaging_folders
+from lego_rl.sandbox.ownership.shipped_helpers import is_test, is_tests_folder, support_folders
+from lego_rl.sandbox.ownership.words import path_words
 from lego_rl.tasks.task import Task, TestSpec
 
 CHANGES_PATH = ("sys.path", "addsitedir", "syspath_prepend", "PYTHONPATH")

@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection
 from pathlib import Path
 
-from lego_rl.sandbox import installed_search
+from lego_rl.sandbox.ownership import installed_search
 from lego_rl.sandbox.sandbox import Sandbox
 
 SECONDS = 120.0

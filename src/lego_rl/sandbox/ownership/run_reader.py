@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-from lego_rl.sandbox.expected_files import is_expected
-from lego_rl.sandbox.launched import folders_of_path
-from lego_rl.sandbox.launchers import LAUNCHERS
-from lego_rl.sandbox.makefile import MAKEFILES, run_for
-from lego_rl.sandbox.manifests import scripts
-from lego_rl.sandbox.module_path import below
-from lego_rl.sandbox.program_names import PROGRAMS
-from lego_rl.sandbox.python_in_shell import given_to_python, is_python, python_texts
-from lego_rl.sandbox.python_words import PythonWords
-from lego_rl.sandbox.run_keeper import WILD, RunKeeper
-from lego_rl.sandbox.run_words import (
+from lego_rl.sandbox.ownership.expected_files import is_expected
+from lego_rl.sandbox.ownership.launched import folders_of_path
+from lego_rl.sandbox.ownership.launchers import LAUNCHERS
+from lego_rl.sandbox.ownership.makefile import MAKEFILES, run_for
+from lego_rl.sandbox.ownership.manifests import scripts
+from lego_rl.sandbox.ownership.module_path import below
+from lego_rl.sandbox.ownership.program_names import PROGRAMS
+from lego_rl.sandbox.ownership.python_in_shell import given_to_python, is_python, python_texts
+from lego_rl.sandbox.ownership.python_words import PythonWords
+from lego_rl.sandbox.ownership.run_keeper import WILD, RunKeeper
+from lego_rl.sandbox.ownership.run_words import (
     MAX_FILES,
     How,
     Statement,
@@ -34,9 +34,9 @@ from lego_rl.sandbox.run_words import (
     plugins,
     pytest_options_in,
 )
-from lego_rl.sandbox.runners import BUILDS, runners_in
-from lego_rl.sandbox.shell_texts import ShellTexts
-from lego_rl.sandbox.shell_words import assignment
+from lego_rl.sandbox.ownership.runners import BUILDS, runners_in
+from lego_rl.sandbox.ownership.shell_texts import ShellTexts
+from lego_rl.sandbox.ownership.shell_words import assignment
 
 MAX_FOLDERS = 64
 """Folders that are tried for a relative path."""

@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
-from lego_rl.sandbox.manifests import MANIFESTS, ManifestError, merged
-from lego_rl.sandbox.runners import BUILDS, Runners
-from lego_rl.sandbox.task_tree import TaskTree
-from lego_rl.sandbox.words import path_words
+from lego_rl.sandbox.ownership.manifests import MANIFESTS, ManifestError, merged
+from lego_rl.sandbox.ownership.runners import BUILDS, Runners
+from lego_rl.sandbox.ownership.task_tree import TaskTree
+from lego_rl.sandbox.ownership.words import path_words
 
 MAX_FILES = 20_000
 """Of a work tree, among which configuration is looked for."""

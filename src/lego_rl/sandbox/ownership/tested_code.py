@@ -11,8 +11,8 @@ from functools import cached_property
 from itertools import takewhile
 from pathlib import PurePosixPath
 
-from lego_rl.sandbox.shipped_helpers import is_test, is_tests_folder
-from lego_rl.sandbox.task_tree import TaskTree
+from lego_rl.sandbox.ownership.shipped_helpers import is_test, is_tests_folder
+from lego_rl.sandbox.ownership.task_tree import TaskTree
 
 MAX_FILES = 5_000
 """Of the modules whose imports are read."""

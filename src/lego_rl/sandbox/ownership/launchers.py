@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from lego_rl.sandbox.makefile import MAKEFILES
+from lego_rl.sandbox.ownership.makefile import MAKEFILES
 
 _NPM = frozenset({"package.json", ".npmrc"})
 _TASK = frozenset(f"{name}.{suffix}" for name in ("Taskfile", "taskfile", "Taskfile.dist", "taskfile.dist")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from lego_rl.sandbox.runners import Runner
+from lego_rl.sandbox.ownership.runners import Runner
 
 
 @dataclass

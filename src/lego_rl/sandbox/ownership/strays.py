@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from lego_rl.sandbox.module_path import MAX_TEXT_BYTES
-from lego_rl.sandbox.python_words import PythonWords
-from lego_rl.sandbox.run_words import pytest_options_in
-from lego_rl.sandbox.task_tree import TaskTree
+from lego_rl.sandbox.ownership.module_path import MAX_TEXT_BYTES
+from lego_rl.sandbox.ownership.python_words import PythonWords
+from lego_rl.sandbox.ownership.run_words import pytest_options_in
+from lego_rl.sandbox.ownership.task_tree import TaskTree
 from lego_rl.sandbox.verdict import Change
 from lego_rl.tasks.task import Task
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from lego_rl.sandbox.module_path import MAX_TEXT_BYTES
+from lego_rl.sandbox.ownership.module_path import MAX_TEXT_BYTES
 
 
 @dataclass(frozen=True)

@@ -12,21 +12,21 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from lego_rl.sandbox.comparison import is_folder
-from lego_rl.sandbox.configuration import DECIDES, MERGED, merge_all
-from lego_rl.sandbox.declared_run import DeclaredRun
-from lego_rl.sandbox.folders_of_tests import OWN_TEST, FoldersOfTests
-from lego_rl.sandbox.launched import ENVIRONMENT
-from lego_rl.sandbox.linked import Linked, is_below_any
-from lego_rl.sandbox.links import Links
-from lego_rl.sandbox.module_path import ModulePath
-from lego_rl.sandbox.replacements import rolled_back_together
-from lego_rl.sandbox.reported_names import ReportedNames
-from lego_rl.sandbox.script_run import declared_by_script
-from lego_rl.sandbox.setup_py import only_describes
-from lego_rl.sandbox.shadowing import SHADOWS, Shadowing
-from lego_rl.sandbox.shipped_helpers import is_test
-from lego_rl.sandbox.strays import STRAY, Strays, strays_of
-from lego_rl.sandbox.task_tree import TaskTree
+from lego_rl.sandbox.ownership.configuration import DECIDES, MERGED, merge_all
+from lego_rl.sandbox.ownership.declared_run import DeclaredRun
+from lego_rl.sandbox.ownership.folders_of_tests import OWN_TEST, FoldersOfTests
+from lego_rl.sandbox.ownership.launched import ENVIRONMENT
+from lego_rl.sandbox.ownership.linked import Linked, is_below_any
+from lego_rl.sandbox.ownership.links import Links
+from lego_rl.sandbox.ownership.module_path import ModulePath
+from lego_rl.sandbox.ownership.replacements import rolled_back_together
+from lego_rl.sandbox.ownership.reported_names import ReportedNames
+from lego_rl.sandbox.ownership.script_run import declared_by_script
+from lego_rl.sandbox.ownership.setup_py import only_describes
+from lego_rl.sandbox.ownership.shadowing import SHADOWS, Shadowing
+from lego_rl.sandbox.ownership.shipped_helpers import is_test
+from lego_rl.sandbox.ownership.strays import STRAY, Strays, strays_of
+from lego_rl.sandbox.ownership.task_tree import TaskTree
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.reports.junit import dotted, junit_key
 from lego_rl.tasks.task import Task, TestSpec
