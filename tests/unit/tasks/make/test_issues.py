@@ -150,6 +150,13 @@ def test_the_most_telling_comes_first_and_each_function_once() -> None:
     assert [each.test for each in found] == ["t::short", "t::long[2]", "t::vague"]
 
 
+def test_where_several_tests_decide_one_is_not_told() -> None:
+    found = [evidence(f"t::test_{word}") for word in ("one", "two", "three")]
+    for count, told in ((1, 1), (2, 1), (3, 2)):
+        text = issue_text("small", "1.0", found[:count], seed="a")
+        assert sum(f"{each.test}()" in text for each in found) == told
+
+
 def test_the_same_seed_says_the_same() -> None:
     found = [evidence("t::one"), evidence("t::two")]
     assert issue_text("small", "1.0", found, seed="a") == issue_text("small", "1.0", found, seed="a")
