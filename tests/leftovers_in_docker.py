@@ -9,7 +9,7 @@ import sys
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import override
+from typing import Any, override
 
 from lego_rl.owner import own_stamp
 from lego_rl.sandbox.docker.engine import Engine
@@ -36,8 +36,9 @@ class InDocker(Elsewhere):
         engine = self._engine
         containers = [f"container {name}" for found in engine.containers({}) for name in found.names or ()]
         volumes = [f"volume {found.name}" for found in engine.volumes({})]
-        networks = [f"network {found.name}" for found in engine._list("/networks", {})]
-        images = [f"image {found['Id']} {found['RepoTags']}" for found in engine._list("/images/json", {"all": "1"})]
+        networks = [f"network {found['Name']}" for found in engine._asked(list[dict[str, Any]], "/networks")]
+        listed = engine._asked(list[dict[str, Any]], "/images/json", {"all": "1"})
+        images = [f"image {found['Id']} {found['RepoTags']}" for found in listed]
         return frozenset((*containers, *volumes, *networks, *images))
 
     @override
