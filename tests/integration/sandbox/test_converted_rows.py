@@ -5,7 +5,6 @@ environment is there to activate and no `pip` to install with, as in a sandbox w
 """
 
 import asyncio
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from lego_rl.tasks.directory import TaskDirectory
 from lego_rl.tasks.reports import Report, listing_parser
 from lego_rl.tasks.task import Task, TestSpec
 from lego_rl.tasks.unified_diff import BaseFile, apply_diff
+from lego_rl.tasks.validate.record import Listing, Lists
 from tests.unit.tasks.convert.synthetic_rows import FAILS, PASSES, TREE, Row, classic, openswe, present, rebench
 
 DOCKERFILE = b"FROM scratch\nWORKDIR /testbed\nCOPY repo/ ./\n"
@@ -91,9 +91,7 @@ async def test_a_row_without_lists_is_measured_and_then_graded(tmp_path: Path, b
     assert (empty.reward, fixed.reward) == (0, 0), "nobody knows yet which tests decide"
     found = [listing_parser("pytest-log").found(Report(one.report, one.exit_status)) for one in (empty, fixed)]
     assert found == [{FAILS: "failed", PASSES: "passed"}, {FAILS: "passed", PASSES: "passed"}]
-    spec = folder / "tests" / "spec.json"
-    lists = {"FAIL_TO_PASS": [FAILS], "PASS_TO_PASS": [PASSES]}
-    spec.write_text(json.dumps(json.loads(spec.read_text()) | lists))
+    Listing(folder, Lists((FAILS,), (PASSES,), ())).keep()
     assert isinstance(Task.load(folder).tests, TestSpec)
     empty, fixed = await graded(folder, bubblewrap, Patch(), gold(task))
     assert (empty.reward, fixed.reward) == (0, 1)
