@@ -12,6 +12,7 @@ import pytest
 from sandbox_tools import write_files
 
 PAGE = (Path(__file__).parents[3] / "docs" / "tasks.md").read_text(encoding="utf-8")
+OWN = PAGE[PAGE.index("## Your own tasks") :]
 BROKEN = "def total(fees):\n    return sum(fees[1:])\n"
 TESTS = """\
 from fee import total
@@ -96,7 +97,7 @@ def documented_task(tmp_path: Path) -> Path:
 
 def test_a_step_is_trained_on_it(tmp_path: Path) -> None:
     documented_task(tmp_path)
-    (recipe,) = re.findall(r"(?:^    .*\n|^\n)+", PAGE[PAGE.index("    [tasks]\n") :], flags=re.MULTILINE)[:1]
+    (recipe,) = re.findall(r"(?:^    .*\n|^\n)+", OWN[OWN.index("    [tasks]\n") :], flags=re.MULTILINE)[:1]
     part = textwrap.dedent(recipe).replace("[rollout]\n", "[rollout]\ngroup_size = 4\n")
     (tmp_path / "mine.toml").write_text(part + REST)
     command = [sys.executable, "-c", "from lego_rl.cli import main; main()", "train", "mine.toml"]
