@@ -39,7 +39,7 @@ def is_dead(stamp: str) -> bool:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return True
-    return _start_time(text) != started
+    return _start_time(text) != started or _has_ended(text)
 
 
 def is_of_another_boot(stamp: str) -> bool:
@@ -58,6 +58,15 @@ def owned_folder(parent: Path, prefix: str = "") -> Iterator[Path]:
     """A temporary folder whose name says whose it is, from the moment it exists."""
     with tempfile.TemporaryDirectory(dir=parent, prefix=f"{prefix}{own_stamp()}-") as folder:
         yield Path(folder)
+
+
+def _has_ended(stat: str) -> bool:
+    """Whether a process only waits for somebody to ask how it ended, by fields 3 and 20: no thread of it does anything.
+
+    Where nobody asks, it may stay so for long.
+    """
+    fields = stat.rpartition(")")[2].split()
+    return fields[0] in "ZX" and int(fields[17]) <= 1
 
 
 def _start_time(stat: str) -> str:

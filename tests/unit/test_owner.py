@@ -1,8 +1,10 @@
 """Who is dead is said to be dead, and nobody else is."""
 
+import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,37 @@ def test_a_process_that_ended_is_dead() -> None:
     code = "from lego_rl.owner import own_stamp; print(own_stamp())"
     ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
     assert is_dead(ended)
+
+
+THREADED = """
+import ctypes, threading, time
+from lego_rl.owner import own_stamp
+print(own_stamp(), flush=True)
+threading.Thread(target=time.sleep, args=(60,)).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_process_that_nobody_asks_how_it_ended_is_dead() -> None:
+    code = "from lego_rl.owner import own_stamp; print(own_stamp())"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        ended = run.stdout.read().strip()
+        os.waitid(os.P_PID, run.pid, os.WEXITED | os.WNOWAIT)
+        assert Path(f"/proc/{run.pid}").exists(), "it is still in the table"
+        assert is_dead(ended)
+
+
+def test_a_process_whose_first_thread_alone_has_ended_is_alive() -> None:
+    with subprocess.Popen([sys.executable, "-c", THREADED], stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        said = run.stdout.readline().strip()
+        until = time.monotonic() + 20
+        while Path(f"/proc/{run.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+            assert time.monotonic() < until, "its first thread goes on"
+            time.sleep(0.01)
+        assert not is_dead(said)
+        run.kill()
 
 
 def test_an_id_that_is_used_again_is_of_another_process() -> None:

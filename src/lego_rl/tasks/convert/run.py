@@ -110,6 +110,7 @@ def convert(
                 if skipped is not None:
                     on_skipped(skipped)
                 on_row(summary)
+        remove_leftovers(out)  # once more: processes of a killed conversion may have been ending when this one began
     except OSError as error:
         raise TaskError(f"cannot write tasks into {out}: {error}", "name a folder on a disk with space") from error
     except BrokenProcessPool as error:
