@@ -1,14 +1,14 @@
 """The task directory of a row, once its format has said what the environment is and how the tests run."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from lego_rl.errors import TaskError
 from lego_rl.tasks.convert import harbor
 from lego_rl.tasks.convert.diff_tests import touched
-from lego_rl.tasks.convert.row import RawRow, RowError, SweRow, diff_of, instruction, provenance, refused, with_end
+from lego_rl.tasks.convert.row import RowError, SweRow, diff_of, instruction, refused, with_end
 from lego_rl.tasks.directory import EnvironmentPart, TaskDirectory, TestsPart
-from lego_rl.tasks.history import AgentHistory, GradingHistory
-from lego_rl.tasks.provenance import Unmeasured
+from lego_rl.tasks.provenance import Provenance
 from lego_rl.tasks.reports import PARSERS
 from lego_rl.tasks.task_id import fault_of_id
 
@@ -37,6 +37,21 @@ class Tested:
     parser: str
 
 
+@dataclass(frozen=True)
+class HiddenTests:
+    """Tests that an agent does not see: as files, as a patch, or none where the image has them.
+
+    Attributes:
+        files: Path in the work tree → content.
+        patch: A unified diff against the image's work tree.
+        patched: The paths that it makes, changes or deletes.
+    """
+
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    patch: bytes | None = None
+    patched: tuple[str, ...] = ()
+
+
 def environment(workdir: str, *, image: str | None = None, files: dict[str, bytes] | None = None) -> EnvironmentPart:
     """What a repository of a data set is given."""
     return EnvironmentPart(
@@ -50,36 +65,47 @@ def environment(workdir: str, *, image: str | None = None, files: dict[str, byte
     )
 
 
+def tests_part(tested: Tested, workdir: str, *, bring: str, hidden: HiddenTests) -> TestsPart:
+    """``tests/`` of a row's task, with what stock Harbor runs.
+
+    Args:
+        tested: How they run.
+        workdir: Where.
+        bring: Shell commands that bring the hidden tests, for stock Harbor.
+        hidden: The hidden tests.
+    """
+    return TestsPart(
+        tested.fail_to_pass,
+        tested.pass_to_pass,
+        tested.command,
+        tested.parser,
+        harbor.test_script(tested.command, workdir, bring=bring),
+        files=hidden.files,
+        patch=hidden.patch,
+        patched=hidden.patched,
+        support=harbor.judge_files(),
+        timeout_sec=VERIFIER_SECONDS,
+    )
+
+
 def swe_task(
-    form: str,
-    row: RawRow,
     fields: SweRow,
     tested: Tested,
     place: EnvironmentPart,
+    source: Provenance,
     *,
-    image: str,
-    data_source: str = "",
-    licence: str = "",
     issue: str | None = None,
-    history: AgentHistory = "reachable",
-    grading_history: GradingHistory = "tags",
-    unmeasured: tuple[Unmeasured, ...] = ("image", "tests"),
 ) -> TaskDirectory:
     """The task of a row whose hidden tests are a patch of the image's work tree.
 
+    The tests see the tags of the past, from which packages read their version.
+
     Args:
-        form: Name of the format.
-        row: As its file has it.
-        fields: What it says.
+        fields: What the row says.
         tested: How its tests run.
         place: Where the agent works.
-        image: The image's name, for the record.
-        data_source: The set, where rows of the format are of one.
-        licence: Of the repository.
+        source: Where the row comes from.
         issue: What the agent is told; the problem statement by default.
-        history: How much of its history the agent sees.
-        grading_history: How much the tests see; tags of the past, from which packages read their version.
-        unmeasured: What nobody here has seen.
 
     Raises:
         RowError: One of its patches cannot be used, or the directory cannot be made.
@@ -87,21 +113,16 @@ def swe_task(
     check_parser(tested.parser)
     hidden = diff_of(fields.test_patch, "test_patch")
     diff_of(fields.patch, "patch")
-    tests = TestsPart(
-        tested.fail_to_pass,
-        tested.pass_to_pass,
-        tested.command,
-        tested.parser,
-        harbor.test_script(tested.command, place.workdir, bring=harbor.by_patch(fields.base_commit, hidden)),
-        patch=with_end(fields.test_patch),
-        patched=touched(hidden),
-        support=harbor.judge_files(),
-        timeout_sec=VERIFIER_SECONDS,
+    tests = tests_part(
+        tested,
+        place.workdir,
+        bring=harbor.by_patch(fields.base_commit, hidden),
+        hidden=HiddenTests(patch=with_end(fields.test_patch), patched=touched(hidden)),
     )
     return checked(
         TaskDirectory(
             id=check_id(fields.instance_id),
-            name=harbor_name(form, fields.instance_id),
+            name=harbor_name(source),
             description=f"An issue of {fields.repo}",
             instruction=instruction(fields.problem_statement if issue is None else issue),
             environment=place,
@@ -109,11 +130,8 @@ def swe_task(
             solution=harbor.solution(with_end(fields.patch), place.workdir),
             repo=fields.repo,
             base_commit=fields.base_commit,
-            history=history,
-            grading_history=grading_history,
-            source=provenance(
-                form, row, fields, image=image, data_source=data_source, licence=licence, unmeasured=unmeasured
-            ),
+            grading_history="tags",
+            source=source,
             agent_timeout_sec=AGENT_SECONDS,
         )
     )
@@ -140,9 +158,9 @@ def check_id(instance: str) -> str:
     return instance
 
 
-def harbor_name(form: str, instance: str) -> str:
+def harbor_name(source: Provenance) -> str:
     """Harbor's name of a task."""
-    return f"{form}/{instance}"
+    return f"{source.format}/{source.instance_id}"
 
 
 def checked(task: TaskDirectory) -> TaskDirectory:

@@ -10,7 +10,7 @@ Its Dockerfile is made one that can be built by `openswe_recipe`; building it ne
 
 from lego_rl.tasks.convert.assemble import TESTBED, Tested, environment, swe_task
 from lego_rl.tasks.convert.openswe_recipe import Source, recipe_of
-from lego_rl.tasks.convert.row import OptionalText, RawRow, SweRow, Word
+from lego_rl.tasks.convert.row import OptionalText, RawRow, SweRow, Word, provenance
 from lego_rl.tasks.convert.shell import command_of, without_patches
 from lego_rl.tasks.directory import TaskDirectory
 
@@ -37,19 +37,19 @@ def convert(row: RawRow) -> TaskDirectory:
         RowError: It cannot become one; the message says why.
     """
     fields = _Row.read(row)
-    source = Source(fields.repo, fields.base_commit, fields.end_commit, fields.patch + fields.test_patch)
-    recipe = recipe_of(fields.Dockerfile or fields.dockerfile, source)
+    commits = Source(fields.repo, fields.base_commit, fields.end_commit, fields.patch + fields.test_patch)
+    recipe = recipe_of(fields.Dockerfile or fields.dockerfile, commits)
     script = f"{_LINES}\n{without_patches(fields.eval_script, fields.own_paths())}"
     before = tuple(dict.fromkeys(fields.fail_to_pass))
     after = tuple(test for test in dict.fromkeys(fields.pass_to_pass) if before and test not in before)
-    return swe_task(
+    tested = Tested(before, after, command_of(script, _EXIT_CODE), "pytest-log")
+    source = provenance(
         FORMAT,
         row,
         fields,
-        Tested(before, after, command_of(script, _EXIT_CODE), "pytest-log"),
-        environment(TESTBED, files={"Dockerfile": recipe.encode()}),
         image=fields.image_name,
         data_source=DATA_SOURCE,
         licence=fields.license_name,
         unmeasured=("image", "tests") if before else ("image", "tests", "lists"),
     )
+    return swe_task(fields, tested, environment(TESTBED, files={"Dockerfile": recipe.encode()}), source)

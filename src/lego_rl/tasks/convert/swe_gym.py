@@ -10,7 +10,7 @@ import shlex
 from dataclasses import dataclass
 
 from lego_rl.tasks.convert.assemble import TESTBED, Tested, environment, swe_task
-from lego_rl.tasks.convert.row import RawRow, RowError, SweRow, listed
+from lego_rl.tasks.convert.row import RawRow, RowError, SweRow, listed, provenance
 from lego_rl.tasks.convert.shell import CONDA, TRACED, command_of, script_of
 from lego_rl.tasks.convert.swebench import classic_script, image_of
 from lego_rl.tasks.directory import TaskDirectory
@@ -64,7 +64,7 @@ def convert(row: RawRow) -> TaskDirectory:
         _mypy(fields, known) if fields.repo.lower() == _MYPY else classic_script(fields, known.command, known.before)
     )
     tested = Tested(before, after, command_of(script), "pytest-log")
-    return swe_task(FORMAT, row, fields, tested, environment(TESTBED, image=image), image=image)
+    return swe_task(fields, tested, environment(TESTBED, image=image), provenance(FORMAT, row, fields, image=image))
 
 
 def _mypy(fields: SweRow, known: _Tested) -> str:

@@ -20,6 +20,7 @@ from lego_rl.tasks.convert.row import (
     Word,
     as_object,
     listed,
+    provenance,
 )
 from lego_rl.tasks.convert.shell import command_of, without_isolation, without_patches
 from lego_rl.tasks.convert.swebench import classic_script, image_of
@@ -57,16 +58,8 @@ def convert(row: RawRow) -> TaskDirectory:
     command = without_isolation(without_patches(config.test_cmd, fields.own_paths()).rstrip("\n"))
     script = classic_script(fields, command, tuple(_exports(config.env_vars or {})))
     tested = Tested(before, after, command_of(script), f"{PREFIX}{config.log_parser}")
-    return swe_task(
-        FORMAT,
-        row,
-        fields,
-        tested,
-        environment(TESTBED, image=image),
-        image=image,
-        data_source=DATA_SOURCE,
-        licence=fields.license_name,
-    )
+    source = provenance(FORMAT, row, fields, image=image, data_source=DATA_SOURCE, licence=fields.license_name)
+    return swe_task(fields, tested, environment(TESTBED, image=image), source)
 
 
 def _exports(variables: Mapping[str, str | None]) -> list[str]:

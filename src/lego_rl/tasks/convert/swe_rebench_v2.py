@@ -26,6 +26,7 @@ from lego_rl.tasks.convert.row import (
     as_object,
     instruction,
     listed,
+    provenance,
 )
 from lego_rl.tasks.convert.shell import command_of, one_after_the_other, script_of, without_patches
 from lego_rl.tasks.directory import TaskDirectory
@@ -69,18 +70,10 @@ def convert(row: RawRow) -> TaskDirectory:
         raise RowError(f"its repository is called {fields.repo!r}")
     own = fields.own_paths()
     tests = one_after_the_other(without_patches(command, own) for command in fields.install_config.test_cmd)
-    command = command_of(script_of(tests=(tests,), workdir=workdir))
-    return swe_task(
-        FORMAT,
-        row,
-        fields,
-        Tested(before, after, command, f"{UNTIMED}{parser}"),
-        environment(workdir, image=fields.image_name),
-        image=fields.image_name,
-        data_source=DATA_SOURCE,
-        licence=fields.license_name,
-        issue=_issue(fields),
-    )
+    tested = Tested(before, after, command_of(script_of(tests=(tests,), workdir=workdir)), f"{UNTIMED}{parser}")
+    image = fields.image_name
+    source = provenance(FORMAT, row, fields, image=image, data_source=DATA_SOURCE, licence=fields.license_name)
+    return swe_task(fields, tested, environment(workdir, image=image), source, issue=_issue(fields))
 
 
 def _issue(fields: _Row) -> str:

@@ -16,11 +16,13 @@ from lego_rl.tasks.convert import harbor
 from lego_rl.tasks.convert.assemble import (
     AGENT_SECONDS,
     TESTBED,
-    VERIFIER_SECONDS,
+    HiddenTests,
+    Tested,
     check_id,
     checked,
     environment,
     harbor_name,
+    tests_part,
 )
 from lego_rl.tasks.convert.row import (
     CommitId,
@@ -42,7 +44,7 @@ from lego_rl.tasks.convert.row import (
 )
 from lego_rl.tasks.convert.shell import MAX_COMMAND_BYTES, command_of, script_of
 from lego_rl.tasks.convert.tables import smith
-from lego_rl.tasks.directory import TaskDirectory, TestsPart
+from lego_rl.tasks.directory import TaskDirectory
 from lego_rl.tasks.provenance import Provenance
 from lego_rl.tasks.unified_diff import DiffError, reversed_diff
 
@@ -91,41 +93,32 @@ def convert(row: RawRow) -> TaskDirectory:
     except DiffError as error:
         raise RowError(f"its patch {error}") from error
     image = image_of(fields.image_name)
-    command = command_of(_script(smith(mirror), before, after))
-    issue = instruction(fields.problem_statement)
-    tests = TestsPart(
-        before,
-        after,
-        command,
-        "pytest-log",
-        harbor.test_script(command, TESTBED, bring=harbor.NOTHING),
-        support=harbor.judge_files(),
-        timeout_sec=VERIFIER_SECONDS,
-    )
+    tested = Tested(before, after, command_of(_script(smith(mirror), before, after)), "pytest-log")
     recipe = {"Dockerfile": _DOCKERFILE.format(image=image).encode(), BUG: bug}
+    source = Provenance(
+        format=FORMAT,
+        instance_id=fields.instance_id,
+        data_source=DATA_SOURCE,
+        repo=fields.repo,
+        base_commit=fields.base_commit or "",
+        pull_request=pull_request_of(row, fields.instance_id),
+        created_at=fields.created_at,
+        image=image,
+        row_sha256=row_digest(row),
+        unmeasured=("image", "tests"),
+    )
     return checked(
         TaskDirectory(
             id=check_id(fields.instance_id),
-            name=harbor_name(FORMAT, fields.instance_id),
+            name=harbor_name(source),
             description=f"A bug in {upstream(mirror)}",
-            instruction=issue,
+            instruction=instruction(fields.problem_statement),
             environment=environment(TESTBED, files=recipe),
-            tests=tests,
+            tests=tests_part(tested, TESTBED, bring=harbor.NOTHING, hidden=HiddenTests()),
             solution=harbor.solution(gold, TESTBED),
             repo=upstream(mirror),
             history="single-commit",
-            source=Provenance(
-                format=FORMAT,
-                instance_id=fields.instance_id,
-                data_source=DATA_SOURCE,
-                repo=fields.repo,
-                base_commit=fields.base_commit or "",
-                pull_request=pull_request_of(row, fields.instance_id),
-                created_at=fields.created_at,
-                image=image,
-                row_sha256=row_digest(row),
-                unmeasured=("image", "tests"),
-            ),
+            source=source,
             agent_timeout_sec=AGENT_SECONDS,
         )
     )

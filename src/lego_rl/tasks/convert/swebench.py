@@ -11,7 +11,7 @@ from pydantic import Field
 
 from lego_rl.tasks.convert.assemble import TESTBED, Tested, environment, swe_task
 from lego_rl.tasks.convert.diff_tests import django_modules, test_files
-from lego_rl.tasks.convert.row import OptionalText, RawRow, RowError, SweRow, diff_of, image_named, listed
+from lego_rl.tasks.convert.row import OptionalText, RawRow, RowError, SweRow, diff_of, image_named, listed, provenance
 from lego_rl.tasks.convert.shell import (
     CONDA,
     TRACED,
@@ -52,8 +52,8 @@ def convert(row: RawRow) -> TaskDirectory:
     script, parser = _of_present(fields) if fields.eval_script else _of_classic(fields)
     image = image_named(fields.image) if fields.image else image_of(fields.instance_id, "swebench", "_1776_")
     tested = Tested(before, after, command_of(script), f"{PREFIX}{parser}")
-    place = environment(TESTBED, image=image)
-    return swe_task(FORMAT, row, fields, tested, place, image=image, licence=fields.licence)
+    source = provenance(FORMAT, row, fields, image=image, licence=fields.licence)
+    return swe_task(fields, tested, environment(TESTBED, image=image), source)
 
 
 def image_of(instance: str, owner: str, separator: str) -> str:
