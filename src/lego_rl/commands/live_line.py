@@ -1,10 +1,15 @@
 """One line on standard error that says how far something is, while standard output is for what came of it."""
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
+from rich.text import Text
+
 from lego_rl.commands.screen import Screen
+from lego_rl.plain_text import plain_line
 
 QUIET_SECONDS = 5.0
 """Between two lines where nobody sees one being replaced."""
@@ -18,13 +23,14 @@ class LiveLine:
         screen: Where; standard error by default.
     """
 
-    def __init__(self, first: str, screen: Screen | None = None) -> None:
+    def __init__(self, first: str = "", screen: Screen | None = None) -> None:
         self._screen = screen or Screen(stderr=True)
-        self._status = self._screen.status(first)
-        self._printed = 0.0
+        self._status = self._screen.status(Text(first))
+        self._printed = time.monotonic()
 
     def __enter__(self) -> Self:
-        self._status.start()
+        if self._screen.is_terminal:
+            self._status.start()
         return self
 
     def __exit__(
@@ -34,7 +40,19 @@ class LiveLine:
 
     def show(self, line: str) -> None:
         """Say how far it is."""
-        self._status.update(line)
-        if not self._screen.is_terminal and time.monotonic() - self._printed > QUIET_SECONDS:
+        if self._screen.is_terminal:
+            self._status.update(Text(plain_line(line)))
+        elif time.monotonic() - self._printed > QUIET_SECONDS:
             self._printed = time.monotonic()
-            self._screen.print(line)
+            self._screen.print(plain_line(line))
+
+    def stay(self, line: str) -> None:
+        """Print a line that is not replaced."""
+        self._screen.print(plain_line(line))
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Shows how many are done, and of how many, to whom it yields."""
+    with LiveLine() as line:
+        yield lambda done, of: line.show(f"{what}: {done:,} of {of:,}")

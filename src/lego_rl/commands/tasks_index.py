@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from lego_rl.commands.doing import counting
+from lego_rl.commands.live_line import counting
 from lego_rl.commands.screen import Screen
 from lego_rl.errors import ConfigError, TaskError
 from lego_rl.plain_text import plain_line

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from lego_rl.commands import interrupts
 from lego_rl.commands.check import sandbox_settings
-from lego_rl.commands.doing import Doing
+from lego_rl.commands.live_line import LiveLine
 from lego_rl.commands.screen import Screen
 from lego_rl.errors import ConfigError, TaskError
 from lego_rl.owner import owned_folder
@@ -46,12 +46,12 @@ def make(paths: Sequence[Path], out: Path, wish: Wish, environment: str, overrid
     provider.reap()
     out.mkdir(parents=True, exist_ok=True)
     remove_leftovers(out, TREES)
-    with owned_folder(out, TREES) as trees, Doing() as doing:
+    with owned_folder(out, TREES) as trees, LiveLine() as line:
         runner = SandboxedRunner(provider, trees, sandboxes=settings.name)
-        account = interrupts.run(make_tasks(paths, out, wish, runner, doing))
+        account = interrupts.run(make_tasks(paths, out, wish, runner, _Watcher(line)))
     screen = Screen()
-    for line in lines(account):
-        screen.print(line)
+    for each in lines(account):
+        screen.print(each)
     screen.print(table(account))
     if account.repository:
         screen.print(f"they are of the repository {account.repository}")
@@ -61,6 +61,19 @@ def make(paths: Sequence[Path], out: Path, wish: Wish, environment: str, overrid
     screen.print(f"{made} tasks of {account.package} in {out}; the whole account: {out / report_name(account.package)}")
     if not made:
         raise TaskError(f"no task could be made of {account.package}", "the table says what came of each candidate")
+
+
+class _Watcher:
+    """See `lego_rl.tasks.make.workshop.Watcher`."""
+
+    def __init__(self, line: LiveLine) -> None:
+        self._line = line
+
+    def doing(self, what: str) -> None:
+        self._line.show(what)
+
+    def made(self, task: str, kind: str) -> None:
+        self._line.stay(f"{kind}: {task}")
 
 
 def lines(account: Account) -> list[str]:

@@ -1,7 +1,7 @@
 """``lego-rl tasks validate``: whether the tests of tasks fail without the fix and pass with it, every time."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from rich.table import Table
 
 from lego_rl.commands import interrupts
 from lego_rl.commands.check import sandbox_settings
-from lego_rl.commands.doing import Doing
+from lego_rl.commands.live_line import LiveLine
 from lego_rl.commands.named_tasks import named_tasks
 from lego_rl.commands.screen import Screen
 from lego_rl.errors import TaskError
@@ -64,15 +64,11 @@ def validate(
     tasks = named_tasks(folders)
     kept = journal or _beside(folders[0])
     validator = Validator(SandboxedGrader(provider, settings), Validations(kept), times, at_once, record)
-    with Doing() as doing:
-        watcher = _Watcher(doing)
-        found = interrupts.run(validator.validate(tasks, watcher))
+    with LiveLine() as line:
+        found = interrupts.run(validator.validate(tasks, _Watcher(line)))
     screen = Screen()
-    for each in found:
-        if each.judgement != "valid":
-            screen.print(plain_line(f"{each.task}: {each.judgement}: {each.reason}"), soft_wrap=True)
-        elif each.flaky:
-            screen.print(plain_line(f"{each.task}: flaky tests, on no list: {', '.join(each.flaky)}"), soft_wrap=True)
+    for each in lines(found):
+        screen.print(each, soft_wrap=True)
     screen.print(table(found))
     wrong = sum(each.judgement != "valid" for each in found)
     screen.print(f"{len(found) - wrong} of {len(found)} tasks are valid, {times} times each; findings in {kept}")
@@ -80,25 +76,48 @@ def validate(
         valid = valid_index(folders, {each.task for each in found if each.judgement == "valid"})
         valid.write(out)
         screen.print(f"{len(valid)} tasks in {out}, {wrong} left out")
+    check_found(found, left_out=out is not None)
+
+
+def check_found(found: Sequence[Validation], *, left_out: bool) -> None:
+    """Whether nothing is left for somebody to do.
+
+    Args:
+        found: Of every task.
+        left_out: Whether those that are not valid are on no index that was written.
+
+    Raises:
+        TaskError: Of a task nothing is known, or one is not valid and is not left out.
+    """
     faults = sum(each.judgement == "fault" for each in found)
     if faults:
         raise TaskError(
             f"of {faults} of {len(found)} tasks nothing is known: what they need could not be had",
             "mend what the lines above name, then run the same command again",
         )
-    if wrong and out is None:
+    wrong = sum(each.judgement != "valid" for each in found)
+    if wrong and not left_out:
         raise TaskError(
             f"{wrong} of {len(found)} tasks are not valid", "leave them out with --out FILE; the lines above say why"
         )
 
 
+def lines(found: Sequence[Validation]) -> Iterator[str]:
+    """A line for every task of which there is more to say than its verdict."""
+    for each in found:
+        if each.judgement != "valid":
+            yield plain_line(f"{each.task}: {each.judgement}: {each.reason}")
+        elif each.flaky:
+            yield plain_line(f"{each.task}: flaky tests, on no list: {', '.join(each.flaky)}")
+
+
 class _Watcher:
-    def __init__(self, doing: Doing) -> None:
-        self._doing = doing
+    def __init__(self, line: LiveLine) -> None:
+        self._line = line
 
     def found(self, validation: Validation, done: int, total: int) -> None:
         """See `lego_rl.tasks.validate.run.Watcher`."""
-        self._doing.doing(f"validated {done} of {total} tasks; last {validation.task}: {validation.judgement}")
+        self._line.show(f"validated {done} of {total} tasks; last {validation.task}: {validation.judgement}")
 
 
 def table(found: Sequence[Validation]) -> Table:

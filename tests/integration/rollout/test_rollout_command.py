@@ -10,27 +10,7 @@ from lego_rl.commands.run_outcomes import read_outcomes
 from lego_rl.errors import RunError
 from lego_rl.rollout.journal import read_journal
 from lego_rl.tasks.build import build_pool
-
-RECIPE = """
-[run]
-dir = "runs/unused"
-[policy]
-path = "builtin:demo"
-[harness]
-name = "claude-code"
-options = {{ bare = true }}
-[sandbox]
-state = "{state}"
-[budget]
-turns = 2
-context_tokens = 6144
-output_tokens = 24
-wall_clock_sec = 60
-[rollout]
-tasks_per_step = 1
-group_size = 2
-concurrency = 2
-"""
+from tests.small_recipe import RECIPE
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ Issue, patches and lists are SYNTHETIC (`synthetic_rows`): rows with others' pat
 
 import json
 from collections import Counter
+from importlib.resources import files
 from pathlib import Path
 
 from harbor.models.task.task import Task as HarborTask
@@ -25,9 +26,10 @@ REPOSITORIES = {
 
 
 def instances() -> list[Row]:
-    fields = ("instance_id", "base_commit", "version", "log_parser", "created_at")
-    rows = [dict(zip(fields, row, strict=True)) for row in json.loads(VERIFIED.read_text())["instances"]]
-    return [row | {"repo": row["instance_id"].rpartition("-")[0].replace("__", "/")} for row in rows]
+    ids = json.loads((files("lego_rl.tasks.decontaminate") / "swe-bench-verified.json").read_text())["instances"]
+    rest = json.loads(VERIFIED.read_text())["instances"]
+    fields = ("version", "log_parser", "created_at")
+    return [row | dict(zip(fields, more, strict=True)) for row, more in zip(ids, rest, strict=True)]
 
 
 def test_all_of_them_load_here_and_partition_by_repository(tmp_path: Path) -> None:
