@@ -25,13 +25,21 @@ def copy_tree(source: Path, target: Path, wanted: Wanted) -> None:
         wanted: Asked before anything is copied; it must not want what is neither a file, a folder nor a link.
 
     Raises:
-        NeedsBuildError: A folder would come to lie behind a link.
+        NeedsBuildError: A folder would come to lie behind a link, or a folder and a file in each other's place.
         OSError: The first error there is.
     """
     mode = source.lstat().st_mode
     if not wanted(source, mode):
         return
-    if not stat.S_ISDIR(mode):
+    is_folder = stat.S_ISDIR(mode)
+    if not target.is_symlink() and target.exists() and target.is_dir() != is_folder:
+        kinds = "folder {}", "file {}"
+        there, new = reversed(kinds) if is_folder else kinds
+        raise NeedsBuildError(
+            f"the {new.format(source)} would be copied in place of the {there.format(target.name)}",
+            "name a destination for it that ends in /, or another one",
+        )
+    if not is_folder:
         target.unlink(missing_ok=True)
         shutil.copy2(source, target, follow_symlinks=False)
         return

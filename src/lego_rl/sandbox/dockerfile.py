@@ -8,9 +8,10 @@ import json
 import re
 import shlex
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from lego_rl.errors import TaskError, UnservedTaskError
+from lego_rl.sandbox import paths
 
 EXPANDED = ("WORKDIR", "ENV", "COPY")
 """Instructions understood here in which Docker expands variables."""
@@ -26,10 +27,10 @@ class Recipe:
     """What a Dockerfile asks for.
 
     Attributes:
-        workdir: The last ``WORKDIR``, absolute.
+        workdir: The last ``WORKDIR``, absolute and without ``..``.
         env: ``ENV`` in order.
-        copies: Source relative to the build context, and absolute destination; a trailing slash on a destination says
-            that it is a folder.
+        copies: Source relative to the build context, and absolute destination without ``..``; a trailing slash on a
+            destination says that it is a folder.
         base: What ``FROM`` names; empty where nothing does.
     """
 
@@ -37,6 +38,9 @@ class Recipe:
     env: dict[str, str] = field(default_factory=dict)
     copies: list[tuple[str, str]] = field(default_factory=list)
     base: str = ""
+
+    def __post_init__(self) -> None:
+        self.workdir = paths.inside("/", self.workdir)
 
 
 def read_dockerfile(path: Path, start: str = "/") -> Recipe:
@@ -68,8 +72,10 @@ def dockerfile_text(path: Path) -> str:
     """What a Dockerfile says.
 
     Raises:
-        TaskError: It is no text.
+        TaskError: It is no text, or a link to a file that is not the task's.
     """
+    if path.is_symlink() and paths.within(path.parent, path) is None:
+        raise TaskError(f"{path} leads out of its folder, or nowhere", "put the file there")
     try:
         text = path.read_text(encoding="utf-8")
     except (IsADirectoryError, UnicodeDecodeError) as error:
@@ -105,7 +111,9 @@ def _apply(recipe: Recipe, instruction: str, argument: str, path: Path) -> None:
                 raise NeedsBuildError(f"{path}: it has more than one stage, which needs an image build", NO_BUILD)
             recipe.base = argument
         case "WORKDIR":
-            recipe.workdir = str(PurePosixPath(recipe.workdir, argument))
+            if not argument or not {*"\"'\\"}.isdisjoint(argument):
+                raise NeedsBuildError(f"{path}: WORKDIR {argument} is not supported", "write WORKDIR FOLDER, unquoted")
+            recipe.workdir = paths.inside(recipe.workdir, argument)
         case "ENV":
             words = _words(argument, f"ENV {argument}", path)
             if not words:
@@ -129,5 +137,6 @@ def _apply(recipe: Recipe, instruction: str, argument: str, path: Path) -> None:
 
 
 def _destination(workdir: str, target: str) -> str:
-    joined = str(PurePosixPath(workdir, target))
-    return f"{joined}/" if target.endswith(("/", ".")) and joined != "/" else joined
+    joined = paths.inside(workdir, target)
+    is_folder = target.rpartition("/")[2] in ("", ".", "..")
+    return f"{joined}/" if is_folder and joined != "/" else joined

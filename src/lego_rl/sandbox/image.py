@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox.copying import copy_tree, is_plain
@@ -23,6 +23,7 @@ from lego_rl.sandbox.git.layers import FileSystem, build_layers
 from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.git.sources import Source
 from lego_rl.sandbox.outside_user import give_to_sandbox, outside_uid
+from lego_rl.sandbox.paths import inside, is_at_or_below, within
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
 from lego_rl.tasks.history import DEFAULT_HISTORY, History
@@ -112,12 +113,12 @@ def prepare_image(
     Raises:
         TaskError: There is nothing to make a work tree of, or a repository of the task cannot be sealed.
         NeedsBuildError: The Dockerfile needs a build.
-        SandboxError: The root file system is none.
+        SandboxError: The root file system is none, or its work directory is a link that leads out of it.
     """
     if rootfs is not None:
         check_rootfs(rootfs)
     recipe = recipe_of(environment, workdir)
-    base = rootfs / recipe.workdir.lstrip("/") if rootfs is not None else None
+    base = _work_tree_of(rootfs, recipe.workdir) if rootfs is not None else None
     return image_of(environment, recipe, state, history, base=base, rootfs=rootfs)
 
 
@@ -137,7 +138,7 @@ def recipe_of(environment: Path, workdir: str, start: str = "/") -> Recipe:
     if dockerfile.exists():
         recipe = read_dockerfile(dockerfile, start)
         if recipe.workdir == "/":
-            recipe.workdir = workdir
+            recipe.workdir = inside("/", workdir)
         return recipe
     if (environment / "repo").is_dir():
         return Recipe(workdir, copies=[("repo", workdir)])
@@ -192,6 +193,16 @@ def check_rootfs(rootfs: Path) -> None:
         )
 
 
+def _work_tree_of(rootfs: Path, workdir: str) -> Path:
+    """Where a root file system has its work directory, on the host."""
+    folder = rootfs / workdir.lstrip("/")
+    if not Path(os.path.realpath(folder)).is_relative_to(rootfs.resolve()):
+        raise SandboxError(
+            f"the work directory {workdir} of {rootfs} is a link that leads out of it", "name where the link leads"
+        )
+    return folder
+
+
 def _prepared(
     environment: Path, recipe: Recipe, state: State, history: History, base: Path | None, rootfs: Path | None
 ) -> Path:
@@ -232,13 +243,30 @@ def _build(
         tree.mkdir()
         deadline = Deadline(COPY_SECONDS, f"copying {sources[0][0]}" if sources else "", "ship less with the task")
         for source, target in sources:
-            _copy(source, tree / target, deadline)
+            _copy(source, _below(tree, target), deadline)
         parts = [Source(source, posixpath.normpath(posixpath.join(workdir, target))) for source, target in sources]
         seal = build_layers(FileSystem(tree, workdir, parts, rootfs), history, made / AGENT, made / GRADING)
         seal.write(made / SEAL)
         _normalise(tree)
         for path in (made, *made.rglob("*")):
             give_to_sandbox(path)
+
+
+def _below(tree: Path, target: str) -> Path:
+    """Where a path relative to the work tree is in a prepared one, of which no link on the way is followed."""
+    if not is_at_or_below(target, "."):
+        raise SandboxError(f"a copy to {target} would lie outside of the work tree", "report this as a bug")
+    place = tree
+    for part in PurePosixPath(target).parts:
+        if place.is_symlink():
+            raise NeedsBuildError(
+                f"{target} would be copied behind the link {place.name}, which needs an image build",
+                "copy it to where the link leads, or use Docker",
+            )
+        if place.name == ".git":
+            raise NeedsBuildError(f"{target} would be copied into a git directory", "copy the git directory as a whole")
+        place /= part
+    return place
 
 
 def _copy(source: Path, target: Path, deadline: Deadline) -> None:
@@ -254,7 +282,7 @@ def _copy(source: Path, target: Path, deadline: Deadline) -> None:
             raise TaskError(f"{path} is no file, folder or link", "ship files, folders and links only")
         return True
 
-    copy_tree(source.resolve() if source.is_dir() else source, target, wanted)
+    copy_tree(source, target, wanted)
 
 
 def _normalise(root: Path) -> None:
@@ -276,17 +304,22 @@ def copied(environment: Path, recipe: Recipe) -> list[tuple[Path, str]]:
 
 def _copied(environment: Path, name: str, workdir: str, target: str) -> tuple[Path, str]:
     """Source and destination of a ``COPY``, the latter relative to the work directory."""
-    source = environment / name
-    if not source.resolve().is_relative_to(environment.resolve()) or not source.exists():
-        raise TaskError(f"{environment} has no {name}, which its Dockerfile copies", "add it or mend the Dockerfile")
+    source = _source(environment, name)
     if target.endswith("/") and source.is_file():
-        target += source.name
-    plain = target.rstrip("/")
-    if plain != workdir and not plain.startswith(f"{workdir.rstrip('/')}/"):
+        target += PurePosixPath(name).name
+    if not is_at_or_below(target, workdir):
         raise NeedsBuildError(
             f"COPY to {target} lies outside the work directory {workdir}", "copy into the work directory, or use Docker"
         )
-    return source, os.path.relpath(plain, workdir)
+    return source, posixpath.relpath(target, workdir)
+
+
+def _source(environment: Path, name: str) -> Path:
+    """What a ``COPY`` names, with no link on the way to it; as for Docker, nothing is above the task's folder."""
+    real = within(environment, environment / inside("/", name).lstrip("/"))
+    if real is None:
+        raise TaskError(f"{environment} has no {name}, which its Dockerfile copies", "add it or mend the Dockerfile")
+    return environment / real.relative_to(environment.resolve())
 
 
 def _walk(path: Path) -> Iterator[tuple[str, os.stat_result]]:

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lego_rl.errors import SandboxError
+from lego_rl.errors import SandboxError, TaskError
 from lego_rl.owner import owned_folder
 from lego_rl.sandbox.grading import GRADING_ENVIRONMENT
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, Limits
 from lego_rl.sandbox.provider import Provider, TaskImage
-from lego_rl.sandbox.records import Record
+from lego_rl.sandbox.records import Record, is_plain
 from lego_rl.sandbox.report import REPORT_FOLDER, REPORT_NAME
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.tasks.history import History
@@ -50,6 +50,8 @@ class SandboxedRunner:
             self.folder.mkdir(parents=True, exist_ok=True)
             with owned_folder(self.folder, ".laying-") as scratch:
                 for name, content in tree.files.items():
+                    if not is_plain(name):
+                        raise TaskError(f"a source tree has a file called {name[:200]!r}", "name a tree without it")
                     file = scratch / "tree" / "repo" / name
                     file.parent.mkdir(parents=True, exist_ok=True)
                     file.write_bytes(content)

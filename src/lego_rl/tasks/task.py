@@ -13,6 +13,7 @@ from lego_rl.errors import TaskError
 from lego_rl.tasks import written
 from lego_rl.tasks.history import AgentHistory, GradingHistory, History
 from lego_rl.tasks.network import NO_NETWORK, PORTS, Network, declared_network
+from lego_rl.tasks.own_files import check_own
 from lego_rl.tasks.provenance import DeclaredSource, Provenance
 from lego_rl.tasks.reports import parser_named
 from lego_rl.tasks.test_patch import TEST_PATCH, deciding_files, patch_of, patched_paths
@@ -125,6 +126,7 @@ class Task:
         Raises:
             TaskError: As `load`, but for these two.
         """
+        check_own(path)
         config = _read_config(path / "task.toml")
         instruction = _read_text(path / "instruction.md")
         if "\0" in instruction:
@@ -200,7 +202,7 @@ class _Verifier(_Reach):
 
 
 class _Environment(_Reach):
-    workdir: Annotated[str, AfterValidator(written.passable)] = Field(default="/app", pattern="^/")
+    workdir: Annotated[str, AfterValidator(written.folder)] = "/app"
     docker_image: Annotated[str, AfterValidator(written.passable)] | None = None
     memory_mb: int = Field(default=2048, ge=LEAST_MEMORY_MB)
     storage_mb: int | None = Field(default=None, gt=0)

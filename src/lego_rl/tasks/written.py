@@ -32,6 +32,13 @@ def plain(path: str) -> str:
     return passable(path)
 
 
+def folder(path: str) -> str:
+    """An absolute path that names a folder as it is."""
+    if not path.startswith("/") or not {".", ".."}.isdisjoint(path.split("/")):
+        raise ValueError(f"{path!r} is no absolute path without . and ..")
+    return passable(path)
+
+
 def literal(value: str) -> str:
     """The value of a variable, written out."""
     if "${" in value:

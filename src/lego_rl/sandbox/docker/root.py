@@ -16,6 +16,7 @@ from lego_rl.sandbox.docker.answers import ImageConfig
 from lego_rl.sandbox.docker.engine import Engine
 from lego_rl.sandbox.docker.labels import IMAGE
 from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.paths import inside
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.system import PROGRAM_FOLDERS, generated_etc
 
@@ -96,7 +97,7 @@ def image_root(engine: Engine, name: str, state: State, uid: int) -> Root:
         image=found.id,
         mounts=tuple(Mount(etc / name, f"/etc/{name}") for name in ("passwd", "group", "hostname")),
         offline=_no_names(etc),
-        workdir=(config.working_dir or "").rstrip("/"),
+        workdir=inside("/", config.working_dir or "").rstrip("/"),
         env={key: value for key, _, value in variables},
         volumes=tuple(config.volumes or ()),
     )

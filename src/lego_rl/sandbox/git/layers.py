@@ -29,10 +29,11 @@ from lego_rl.sandbox.git.reachable import (
     reach_of,
     single_commit,
 )
-from lego_rl.sandbox.git.search import Found, Place, below, search, search_root, work_tree_of
+from lego_rl.sandbox.git.search import Found, Place, search, search_root, work_tree_of
 from lego_rl.sandbox.git.shipped import Shipped
 from lego_rl.sandbox.git.sources import Source, Sources
 from lego_rl.sandbox.git.write import WorkTree, write_repository
+from lego_rl.sandbox.paths import is_at_or_below
 from lego_rl.sandbox.seal_request import KERNEL_FOLDERS
 from lego_rl.tasks.history import History
 
@@ -72,7 +73,7 @@ class FileSystem:
 
     def in_work_tree(self, inside: str) -> bool:
         """Whether an absolute path belongs to the pristine tree."""
-        return below(inside, self.workdir)
+        return is_at_or_below(inside, self.workdir)
 
     def host(self, inside: str) -> Path:
         """Where the sandbox's absolute path is on the host."""

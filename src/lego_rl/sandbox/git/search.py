@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lego_rl.sandbox.git.sources import Source, Sources, within
+from lego_rl.sandbox.git.sources import Source, Sources
 from lego_rl.sandbox.look.files import BARE, HEAD_BYTES, MAGIC, SUFFIXES
+from lego_rl.sandbox.paths import is_at_or_below, within
 
 GITFILE = b"gitdir:"
 GITFILE_BYTES = 4096
@@ -95,12 +96,7 @@ def search_root(root: Source, sources: Sources, skip: frozenset[str]) -> Found:
 
 def work_tree_of(inside: str, trees: Iterable[str]) -> str | None:
     """The innermost of `trees` that a path is in; the path itself does not count."""
-    return max((tree for tree in trees if tree != inside and below(inside, tree)), key=len, default=None)
-
-
-def below(path: str, folder: str) -> bool:
-    """Whether an absolute path is `folder` or in it."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+    return max((tree for tree in trees if tree != inside and is_at_or_below(inside, tree)), key=len, default=None)
 
 
 def _look(folder: Path, folders: list[str], names: list[str], part: Source, sources: Sources, found: Found) -> None:

@@ -15,7 +15,8 @@ from dulwich.object_store import DiskObjectStore
 
 from lego_rl.errors import TaskError
 from lego_rl.sandbox.git.search import Place
-from lego_rl.sandbox.git.sources import Sources, within
+from lego_rl.sandbox.git.sources import Sources
+from lego_rl.sandbox.paths import within
 
 SYMBOLIC = b"ref: "
 MAX_REF_DEPTH = 5

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lego_rl.sandbox.paths import is_at_or_below, within
+
 
 @dataclass(frozen=True)
 class Source:
@@ -33,17 +35,8 @@ class Sources:
         """What is at an absolute path of the sandbox, on the host; ``None`` where the task has nothing there."""
         plain = posixpath.normpath(inside)
         for part in reversed(self.parts):
-            if plain == part.inside or plain.startswith(part.inside.rstrip("/") + "/"):
+            if is_at_or_below(plain, part.inside):
                 found = within(part.host, part.host / posixpath.relpath(plain, part.inside))
                 if found is not None:
                     return found
         return None
-
-
-def within(folder: Path, path: Path) -> Path | None:
-    """The real path of something that exists in `folder`, or ``None`` where a link on the way leads out of it."""
-    try:
-        real = path.resolve(strict=True)
-    except (OSError, RuntimeError, ValueError):  # ValueError: a NUL byte in its name
-        return None
-    return real if real.is_relative_to(folder.resolve()) else None

@@ -184,6 +184,9 @@ async def take_out(channel: Channel, folder: str, target: Path) -> None:
             f"{folder}/{hidden} of the image may not be read by uid 1000", f"chmod -R a+rX {folder} in the image"
         )
     for path, entry in entries.items():
+        # Every folder was made here, so no link of the image is on the way to anything that is written.
+        if (folder_of := path.rpartition("/")[0]) and entries.get(folder_of, Entry("special")).kind != "directory":
+            raise SandboxError(f"a pod told of {path[:200]!r} in no folder", records.ALTERED)
         place = target / path
         if entry.kind == "directory":
             place.mkdir()

@@ -240,6 +240,21 @@ async def test_an_image_is_taken_out_with_its_history(channel: Any, tmp_path: Pa
     await take_out(channel, str(tmp_path / "nowhere"), tmp_path / "copy")
 
 
+async def test_an_image_is_not_taken_out_behind_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "copy").mkdir()
+    link = Record("a", "symlink", bytes(tmp_path / "outside"))
+    _answer(monkeypatch, [link, Record("a/b", "file", struct.pack("!Q", 0) + bytes(32))])
+
+    async def fetch(*_: object) -> dict[str, bytes]:
+        return {"a/b": b""}
+
+    monkeypatch.setattr(tree, "fetch", fetch)
+    with pytest.raises(SandboxError, match="in no folder"):
+        await take_out(object(), "/app", tmp_path / "copy")  # type: ignore[arg-type]
+    assert not list((tmp_path / "outside").iterdir())
+
+
 def test_what_a_task_lays_over_its_image(tmp_path: Path) -> None:
     written(
         tmp_path / "image",
