@@ -15,6 +15,10 @@ from lego_rl.sandbox import paths
 
 EXPANDED = ("WORKDIR", "ENV", "COPY")
 """Instructions understood here in which Docker expands variables."""
+CONTINUED = re.compile(r"\\[ \t\r]*$")
+"""The end of a line with which its instruction does not end."""
+ESCAPE = re.compile(r"(?:#[ \t]*\w+[ \t]*=.*\n)*?#[ \t]*escape[ \t]*=[ \t]*(\S+)", re.IGNORECASE)
+"""What says, before anything else, that another character continues lines (its reference, "Parser directives")."""
 NO_BUILD = "use FROM, WORKDIR, ENV and COPY only, give an unpacked image as root file system, or use Docker"
 
 
@@ -55,17 +59,35 @@ def read_dockerfile(path: Path, start: str = "/") -> Recipe:
         NeedsBuildError: It holds an instruction or a form that needs an image build, or a variable.
     """
     recipe = Recipe(start)
-    for line in re.sub(r"\\\n", " ", dockerfile_text(path)).splitlines():
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        instruction, _, argument = line.strip().partition(" ")
+    for line in instructions(path):
+        instruction, argument = (*line.split(maxsplit=1), "")[:2]
         if "$" in argument and instruction.upper() in EXPANDED:
             # What it stands for may come from the base image's environment, which is not known here.
-            raise NeedsBuildError(
-                f"{path}: {line.strip()} uses a variable, which is not expanded", "write the value out"
-            )
-        _apply(recipe, instruction.upper(), argument.strip(), path)
+            raise NeedsBuildError(f"{path}: {line} uses a variable, which is not expanded", "write the value out")
+        _apply(recipe, instruction.upper(), argument, path)
     return recipe
+
+
+def instructions(path: Path) -> list[str]:
+    """The instructions of a Dockerfile, each in one line. A comment ends with its line, wherever it stands.
+
+    Raises:
+        TaskError: It is no text.
+        NeedsBuildError: It has lines continued by another character than the backslash.
+    """
+    text = dockerfile_text(path)
+    if (escape := ESCAPE.match(text)) and escape[1] != "\\":
+        raise NeedsBuildError(f"{path}: escape={escape[1]} is not supported", "continue lines with a backslash")
+    found: list[str] = []
+    begun = ""
+    for line in text.split("\n"):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        begun += CONTINUED.sub(" ", line)
+        if not CONTINUED.search(line):
+            found.append(begun.strip())
+            begun = ""
+    return [*found, begun.strip()] if begun.strip() else found
 
 
 def dockerfile_text(path: Path) -> str:
@@ -77,7 +99,7 @@ def dockerfile_text(path: Path) -> str:
     if path.is_symlink() and paths.within(path.parent, path) is None:
         raise TaskError(f"{path} leads out of its folder, or nowhere", "put the file there")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (IsADirectoryError, UnicodeDecodeError) as error:
         raise TaskError(f"cannot read {path}: {error}", "write it as UTF-8 text, or remove it") from error
     if "\0" in text:

@@ -16,14 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from lego_rl.errors import SandboxError, TaskError
+from lego_rl.sandbox.copies import copied, recipe_of
 from lego_rl.sandbox.copying import copy_tree, is_plain
 from lego_rl.sandbox.deadline import Deadline
-from lego_rl.sandbox.dockerfile import NeedsBuildError, Recipe, read_dockerfile
+from lego_rl.sandbox.dockerfile import NeedsBuildError, Recipe
 from lego_rl.sandbox.git.layers import FileSystem, build_layers
 from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.git.sources import Source
 from lego_rl.sandbox.outside_user import give_to_sandbox, outside_uid
-from lego_rl.sandbox.paths import inside, is_at_or_below, within
+from lego_rl.sandbox.paths import is_at_or_below
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
 from lego_rl.tasks.history import DEFAULT_HISTORY, History
@@ -120,29 +121,6 @@ def prepare_image(
     recipe = recipe_of(environment, workdir)
     base = _work_tree_of(rootfs, recipe.workdir) if rootfs is not None else None
     return image_of(environment, recipe, state, history, base=base, rootfs=rootfs)
-
-
-def recipe_of(environment: Path, workdir: str, start: str = "/") -> Recipe:
-    """What a task's ``environment/`` asks for.
-
-    Args:
-        environment: A folder with a Dockerfile, a ``repo/`` folder, or both.
-        workdir: The work directory where no Dockerfile names one.
-        start: Work directory of what a Dockerfile starts from.
-
-    Raises:
-        TaskError: There is neither.
-        NeedsBuildError: The Dockerfile needs a build.
-    """
-    dockerfile = environment / "Dockerfile"
-    if dockerfile.exists():
-        recipe = read_dockerfile(dockerfile, start)
-        if recipe.workdir == "/":
-            recipe.workdir = inside("/", workdir)
-        return recipe
-    if (environment / "repo").is_dir():
-        return Recipe(workdir, copies=[("repo", workdir)])
-    raise TaskError(f"{environment} has neither a Dockerfile nor repo/", "add the repository as environment/repo/")
 
 
 def image_of(
@@ -290,36 +268,6 @@ def _normalise(root: Path) -> None:
         if not path.is_symlink():
             executable = path.is_dir() or path.stat().st_mode & stat.S_IXUSR
             path.chmod(0o755 if executable else 0o644)
-
-
-def copied(environment: Path, recipe: Recipe) -> list[tuple[Path, str]]:
-    """What a recipe copies, and to where below its work directory.
-
-    Raises:
-        TaskError: It is not there.
-        NeedsBuildError: It goes to a place outside the work directory.
-    """
-    return [_copied(environment, name, recipe.workdir, target) for name, target in recipe.copies]
-
-
-def _copied(environment: Path, name: str, workdir: str, target: str) -> tuple[Path, str]:
-    """Source and destination of a ``COPY``, the latter relative to the work directory."""
-    source = _source(environment, name)
-    if target.endswith("/") and source.is_file():
-        target += PurePosixPath(name).name
-    if not is_at_or_below(target, workdir):
-        raise NeedsBuildError(
-            f"COPY to {target} lies outside the work directory {workdir}", "copy into the work directory, or use Docker"
-        )
-    return source, posixpath.relpath(target, workdir)
-
-
-def _source(environment: Path, name: str) -> Path:
-    """What a ``COPY`` names, with no link on the way to it; as for Docker, nothing is above the task's folder."""
-    real = within(environment, environment / inside("/", name).lstrip("/"))
-    if real is None:
-        raise TaskError(f"{environment} has no {name}, which its Dockerfile copies", "add it or mend the Dockerfile")
-    return environment / real.relative_to(environment.resolve())
 
 
 def _walk(path: Path) -> Iterator[tuple[str, os.stat_result]]:

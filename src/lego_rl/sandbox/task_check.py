@@ -8,9 +8,9 @@ import stat
 from pathlib import Path
 
 from lego_rl.errors import TaskError, UnservedTaskError
+from lego_rl.sandbox.copies import copied, recipe_of
 from lego_rl.sandbox.dockerfile import NeedsBuildError
 from lego_rl.sandbox.hole import HoleKind
-from lego_rl.sandbox.image import copied, recipe_of
 from lego_rl.sandbox.provider import Provider
 from lego_rl.sandbox.seal import WAYS_OUT
 from lego_rl.tasks.hidden_content import HiddenFile, digest_of, hidden_files

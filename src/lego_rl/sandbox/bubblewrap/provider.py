@@ -8,8 +8,9 @@ from pathlib import Path
 from lego_rl.errors import UnservedTaskError
 from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
 from lego_rl.sandbox.bubblewrap.preflight import check_machine
+from lego_rl.sandbox.copies import copied, recipe_of
 from lego_rl.sandbox.disk import check_state_folder
-from lego_rl.sandbox.image import Image, PreparedTree, check_rootfs, copied, prepare_image, recipe_of
+from lego_rl.sandbox.image import Image, PreparedTree, check_rootfs, prepare_image
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitReport, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.probe import WORKDIR, probe

@@ -15,16 +15,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 from lego_rl.errors import SandboxError
+from lego_rl.sandbox.copies import copied, recipe_of
 from lego_rl.sandbox.docker.box import DockerSandbox
 from lego_rl.sandbox.docker.engine import Engine
 from lego_rl.sandbox.docker.labels import IMAGE
 from lego_rl.sandbox.docker.origin import Origin
 from lego_rl.sandbox.docker.root import Root, host_root, image_root
 from lego_rl.sandbox.docker.tree import tree_of
-from lego_rl.sandbox.dockerfile import NeedsBuildError, Recipe, dockerfile_text
-from lego_rl.sandbox.image import copied, fingerprint, image_of, recipe_of
+from lego_rl.sandbox.dockerfile import NeedsBuildError, Recipe, instructions
+from lego_rl.sandbox.dockerignore import Ignored
+from lego_rl.sandbox.image import fingerprint, image_of
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, Limits
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.outside_user import owner_uid
@@ -38,7 +41,7 @@ from lego_rl.tasks.network import NO_NETWORK, Network
 HOST, TASK = "host", "task"
 """Values of ``sandbox.docker.image``: the host's own programs, and what a Dockerfile's ``FROM`` names."""
 BUILT = "lego-rl/task"
-FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE | re.MULTILINE)
+FROM = re.compile(r"FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -167,10 +170,7 @@ class ImageMaker:
         name = f"{BUILT}:{fingerprint([self.environment])}"
         with _one_at_a_time(self.state):
             if self.engine.image(name) is None:
-                with tempfile.TemporaryFile() as context:
-                    with tarfile.open(fileobj=context, mode="w") as tar:
-                        tar.add(self.environment, arcname=".")
-                    context.seek(0)
+                with built_context(self.environment) as context:
                     self.engine.build(context, name, {IMAGE: "task"})
         root = image_root(self.engine, name, self.state, owner_uid())
         return self._image(root, Recipe(root.workdir or self.workdir))
@@ -202,10 +202,29 @@ def _plain_base(environment: Path, recipe: Recipe) -> str:
 def bases(dockerfile: Path) -> Iterator[str]:
     """The images that a Dockerfile starts from, without its own stages and what it makes of variables."""
     stages = {"scratch"}
-    for found in FROM.finditer(dockerfile_text(dockerfile)):
+    for found in filter(None, map(FROM.match, instructions(dockerfile))):
         if found[1].lower() not in stages and "$" not in found[1]:
             yield found[1]
         stages.add((found[2] or "").lower())
+
+
+@contextmanager
+def built_context(environment: Path) -> Iterator[IO[bytes]]:
+    """A tar of what a build is given of a folder; the daemon leaves out nothing by itself.
+
+    Raises:
+        TaskError: Its ``.dockerignore`` cannot be read.
+    """
+    root, ignored = environment.resolve(), Ignored.by(environment)
+    with tempfile.TemporaryFile() as context:
+        with tarfile.open(fileobj=context, mode="w") as tar:
+            tar.add(root, arcname=".", recursive=False)
+            for path in sorted(root.rglob("*")):
+                name = path.relative_to(root).as_posix()
+                if not ignored.leaves_out(name):
+                    tar.add(path, arcname=name, recursive=False)
+        context.seek(0)
+        yield context
 
 
 @contextmanager

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lego_rl.errors import UnservedTaskError
+from lego_rl.sandbox.copies import copied, recipe_of
 from lego_rl.sandbox.dockerfile import Recipe
-from lego_rl.sandbox.image import copied, image_of, recipe_of
+from lego_rl.sandbox.image import image_of
 from lego_rl.sandbox.image_trees import place_of
 from lego_rl.sandbox.kubernetes import manifests, pod_status, tree
 from lego_rl.sandbox.kubernetes.blocking import in_a_loop_of_its_own
