@@ -21,18 +21,19 @@ from typing import Literal
 
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox import lack
-from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitHits, Limits
-from lego_rl.sandbox.loss import SandboxLostError, lost
+from lego_rl.sandbox.grading_run import Ended, run_tests, variables
+from lego_rl.sandbox.limits import DEFAULT_LIMITS, Limits
+from lego_rl.sandbox.loss import SandboxLostError
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.outside_kill import increase, oom_kills
 from lego_rl.sandbox.ownership.installed import installed_in
-from lego_rl.sandbox.ownership.rules import Ownership
+from lego_rl.sandbox.ownership.rules import Ownership, Split
 from lego_rl.sandbox.pressure import Pressure
 from lego_rl.sandbox.provider import TaskImage
 from lego_rl.sandbox.records import Record, read_tree
-from lego_rl.sandbox.report import REPORT_FOLDER, REPORT_NAME, REWARD_JSON, REWARD_TEXT
+from lego_rl.sandbox.report import REPORT_FOLDER, REWARD_JSON, REWARD_TEXT
 from lego_rl.sandbox.reward_file import InvalidRewardError, read_reward
-from lego_rl.sandbox.sandbox import Completed, Phase, Sandbox
+from lego_rl.sandbox.sandbox import Phase, Sandbox
 from lego_rl.sandbox.transfer import TransferError
 from lego_rl.sandbox.verdict import Change, GradingEnd, Patch, Verdict
 from lego_rl.tasks.reports import Report, TestStatus, parser_named
@@ -48,14 +49,6 @@ TESTS_FOLDER = "/tests"
 """Where Harbor has a task's ``tests/``; here it cannot be written, so that tested code cannot change it."""
 KEPT_REPORT_BYTES = 8 << 20
 """Largest report that is kept with the verdict."""
-GRADING_ENVIRONMENT = {
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "PYTHONHASHSEED": "0",
-    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-    "PYTEST_ADDOPTS": "-p no:cacheprovider",
-    "CI": "1",
-}
-
 
 _LOG = logging.getLogger(__name__)
 
@@ -99,30 +92,37 @@ async def grade(
     run = await asyncio.to_thread(_plan, task, image.pristine)
     box = await _started(image, limits, task, run)
     try:
-        env = {**box.environment, **run.env}
-        own = await asyncio.to_thread(Ownership.of, task, image.pristine, env)
-        known = own.knowing(await installed_in(box, await asyncio.to_thread(own.asked, patch)))
-        split = await asyncio.to_thread(known.split, patch)
-        hidden = [replace(record, path=known.links.behind(record.path)) for record in run.files]
-        ended, done, log = await _apply_and_test(
-            box, run, image.workdir, [*_deletions_first(split.applied), *hidden], timeout_sec
-        )
+        split, changes = await _divided(box, run, task, patch, image.pristine)
+        ended = await _apply_and_test(box, run, image.workdir, changes, timeout_sec)
         await box.kill()
-        judged = await _judge(task.tests, box, done)
+        judged = await _judge(task.tests, box, ended.returncode)
     finally:
         await box.close()
-    if ended == "completed":
-        ended = judged.ended
+    end = judged.ended if ended.end == "completed" else ended.end
     return Verdict(
-        reward=judged.reward if ended == "completed" else 0,
+        reward=judged.reward if end == "completed" else 0,
         tests=judged.tests,
         rolled_back=split.rolled_back,
-        log="\n".join([text for text in (log, judged.note) if text]),
+        log="\n".join([text for text in (ended.log, judged.note) if text]),
         seconds=time.monotonic() - started,
-        ended=ended,
+        ended=end,
         report=judged.report if len(judged.report) <= KEPT_REPORT_BYTES else b"",
-        exit_status=None if done is None else done.returncode,
+        exit_status=ended.returncode,
     )
+
+
+async def _divided(box: Sandbox, run: "_Run", task: Task, patch: Patch, pristine: Path) -> tuple[Split, list[Record]]:
+    """What of a patch is the agent's to change, and all that is written before the tests: it and the task's files."""
+    own = await asyncio.to_thread(declared, task, pristine, box)
+    known = own.knowing(await installed_in(box, await asyncio.to_thread(own.asked, patch)))
+    split = await asyncio.to_thread(known.split, patch)
+    hidden = [replace(record, path=known.links.behind(record.path)) for record in run.files]
+    return split, [*_deletions_first(split.applied), *hidden]
+
+
+def declared(task: Task, pristine: Path, box: Sandbox) -> Ownership:
+    """What of a work tree a task's tests make its own, as they are run in a sandbox of its image."""
+    return Ownership.of(task, pristine, {**box.environment, **variables(task.test_env)})
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class _Run:
 
 
 def _plan(task: Task, pristine: Path) -> _Run:
-    env = {**GRADING_ENVIRONMENT, **task.test_env, "LEGO_REPORT": f"{REPORT_FOLDER}/{REPORT_NAME}"}
+    env = variables(task.test_env)
     match task.tests:
         case TestSpec() as spec:
             parser_named(spec.parser)
@@ -155,6 +155,15 @@ def _plan(task: Task, pristine: Path) -> _Run:
             verifier = Record("verifier", "symlink", REPORT_FOLDER.encode())
             tests = Mount(task.path / "tests", TESTS_FOLDER)
             return _Run(["bash", f"{TESTS_FOLDER}/test.sh"], env, mounts=(tests,), logs=(verifier,))
+
+
+@dataclass(frozen=True)
+class _NotApplied:
+    """A patch that cannot be written, and why: no test was run, or none to its end."""
+
+    log: str
+    end: GradingEnd = "not_applied"
+    returncode: int | None = None
 
 
 @dataclass(frozen=True)
@@ -168,12 +177,12 @@ class _Judged:
     note: str = ""
 
 
-async def _judge(tests: TestSpec | TestScript, box: Sandbox, done: Completed | None) -> _Judged:
+async def _judge(tests: TestSpec | TestScript, box: Sandbox, returncode: int | None) -> _Judged:
     match tests:
         case TestSpec() as spec:
             report = await box.report()
             wanted = (*spec.fail_to_pass, *spec.pass_to_pass)
-            left = Report(report, None if done is None else done.returncode)
+            left = Report(report, returncode)
             statuses = await asyncio.to_thread(parser_named(spec.parser).statuses, left, wanted)
             passed = bool(wanted) and all(statuses[test] == "passed" for test in wanted)
             return _Judged(1 if passed else 0, "completed" if report else "no_report", statuses, report)
@@ -228,26 +237,18 @@ async def _fresh(image: TaskImage, limits: Limits, task: Task, run: _Run) -> San
 
 async def _apply_and_test(
     box: Sandbox, run: _Run, workdir: str, changes: Sequence[Record], timeout_sec: float
-) -> tuple[GradingEnd, Completed | None, str]:
-    """Write the change and the task's own files, run the tests; how that ended and what they printed."""
+) -> Ended | _NotApplied:
+    """Write the change and the task's own files, and run the tests."""
     try:
         await box.put(workdir, changes)
-        done = await box.run_last(run.argv, env=run.env, timeout_sec=timeout_sec)
-        if done.died and box.limit_hits().unmeasured:
-            raise SandboxError(
-                "the grading sandbox was killed because its limits could not be measured",
-                "read the log of this run for what could not be measured",
-            )
+        return await run_tests(box, run.argv, run.env, timeout_sec)
     except SandboxLostError:
         raise
     except SandboxError as error:
         # A patch that cannot be written, or fills the disk, is a 0. Whose doing anything else is nobody knows here.
         if not (isinstance(error, TransferError) or box.limit_hits().disk):
             raise
-        return "not_applied", None, f"the patch cannot be applied: {error.problem}"
-    if done.loss is not None:
-        raise lost(done.loss)
-    return _end(done), done, _log(done, box.limit_hits(), timeout_sec)
+        return _NotApplied(f"the patch cannot be applied: {error.problem}")
 
 
 def task_files(task: Task, spec: TestSpec, pristine: Path) -> list[Record]:
@@ -278,18 +279,3 @@ def task_files(task: Task, spec: TestSpec, pristine: Path) -> list[Record]:
 def _deletions_first(changes: Sequence[Change]) -> Iterator[Record]:
     for change in sorted(changes, key=lambda change: change.kind != "deleted"):
         yield Record(change.path, change.kind, change.content, 0o755 if change.executable else 0o644)
-
-
-def _end(done: Completed) -> GradingEnd:
-    if done.timed_out:
-        return "timed_out"
-    return "died" if done.died else "completed"
-
-
-def _log(done: Completed, hits: LimitHits, timeout: float) -> str:
-    notes = [f"[the test command was killed after {timeout:.0f} s]"] if done.timed_out else []
-    if done.died:
-        reached = [name for name, hit in vars(hits).items() if hit]
-        why = f"; it ran into its limit of {', '.join(reached)}" if reached else ""
-        notes.append(f"[the grading sandbox ended before the test command did{why}]")
-    return "\n".join([text for text in (done.stdout, done.stderr) if text] + notes)

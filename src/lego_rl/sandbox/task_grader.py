@@ -17,21 +17,20 @@ from harbor.models.task.config import TaskConfig
 from pydantic import ValidationError
 
 from lego_rl.errors import TaskError
-from lego_rl.sandbox.grading import grade
-from lego_rl.sandbox.ownership.rules import Ownership
+from lego_rl.sandbox.grading import declared, grade
+from lego_rl.sandbox.grading_run import seconds_for
 from lego_rl.sandbox.provider import Provider, TaskImage
-from lego_rl.sandbox.sandbox import Phase
+from lego_rl.sandbox.sandbox import Phase, Sandbox
 from lego_rl.sandbox.seal import OF_TASK, SealError, verify_seal
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.verdict import Change, Patch
-from lego_rl.sandbox.verifier import SHARE_OF_TIMEOUT
 from lego_rl.tasks.reports import Report
 from lego_rl.tasks.task import Task, TestSpec
 from lego_rl.tasks.test_patch import base_reader
 from lego_rl.tasks.unified_diff import DiffError, apply_diff
 from lego_rl.tasks.validate.grader import Graded, Variant
 
-METHOD = 2
+METHOD = 3
 """Changes when the same task would be judged otherwise in the same sandboxes."""
 
 
@@ -61,9 +60,9 @@ class SandboxedGrader:
         """See `Grader.look`."""
         self.provider.check_network(task.network)
         image = await asyncio.to_thread(self._image, task)
-        await asyncio.to_thread(_check_runner, task, image.pristine)
         box = await image.start(Phase.AGENT, limits=self.settings.limits(task.memory_mb, task.storage_mb))
         try:
+            await asyncio.to_thread(_check_runner, task, image.pristine, box)
             await verify_seal(box, task)
         except SealError as error:
             if error.kinds and error.kinds <= OF_TASK:
@@ -77,14 +76,12 @@ class SandboxedGrader:
         config = await asyncio.to_thread(_config, task.path)
         image = await asyncio.to_thread(self._image, task)
         patch = Patch() if variant == "empty" else await asyncio.to_thread(solution_of, task, image.pristine)
-        allowed = SHARE_OF_TIMEOUT * config.verifier.timeout_sec
-        capped = self.settings.grading_sec
         verdict = await grade(
             task,
             patch,
             image,
             limits=self.settings.limits(task.memory_mb, task.storage_mb),
-            timeout_sec=allowed if capped is None else min(allowed, capped),
+            timeout_sec=seconds_for(config.verifier.timeout_sec, self.settings.grading_sec),
         )
         report = Report(verdict.report, verdict.exit_status)
         return Graded(verdict.reward, verdict.ended, verdict.tests, verdict.seconds, report)
@@ -95,7 +92,7 @@ class SandboxedGrader:
         )
 
 
-def _check_runner(task: Task, pristine: Path) -> None:
+def _check_runner(task: Task, pristine: Path, box: Sandbox) -> None:
     """Of a task that was made of somebody's data, what runs its tests has to be known by more than its name.
 
     Raises:
@@ -104,7 +101,7 @@ def _check_runner(task: Task, pristine: Path) -> None:
     """
     if task.source is None or not isinstance(task.tests, TestSpec):
         return
-    run = Ownership.of(task, pristine).run
+    run = declared(task, pristine, box).run
     if not run.runners.names and not run.files:
         raise TaskError(
             f"what runs the tests of task {task.id} is not known, nor what configures it: {task.tests.command}",

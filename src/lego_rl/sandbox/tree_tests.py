@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lego_rl.errors import SandboxError, TaskError
+from lego_rl.errors import TaskError
 from lego_rl.owner import owned_folder
-from lego_rl.sandbox.grading import GRADING_ENVIRONMENT
+from lego_rl.sandbox.grading_run import run_tests, variables
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, Limits
 from lego_rl.sandbox.provider import Provider, TaskImage
 from lego_rl.sandbox.records import Record, is_plain
-from lego_rl.sandbox.report import REPORT_FOLDER, REPORT_NAME
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.tasks.history import History
 from lego_rl.tasks.make.running import TestRun
@@ -75,21 +74,15 @@ class SandboxedBench:
             Record(path, "deleted") if content is None else Record(path, "file", content)
             for path, content in sorted(files.items())
         ]
-        env = {**GRADING_ENVIRONMENT, "LEGO_REPORT": f"{REPORT_FOLDER}/{REPORT_NAME}"}
         box = await self.image.start(Phase.GRADING, limits=self.limits)
         try:
             await box.put(self.image.workdir, changes)
-            done = await box.run_last(["sh", "-c", command], env=env, timeout_sec=timeout_sec)
-            if done.loss is not None:
-                raise SandboxError(f"a sandbox was lost: {done.loss.found}", "look for what ends processes here")
+            ended = await run_tests(box, ["sh", "-c", command], variables({}), timeout_sec)
             await box.kill()
             report = await box.report()
         finally:
             await box.close()
-        log = "\n".join(text for text in (done.stdout, done.stderr) if text)
         seconds = time.monotonic() - started
-        if done.timed_out:
-            return TestRun("timed_out", b"", log, seconds)
-        if done.died:
-            return TestRun("died", b"", log, seconds)
-        return TestRun("completed" if report else "no_report", report, log, seconds)
+        if ended.end != "completed":
+            return TestRun(ended.end, b"", ended.log, seconds)
+        return TestRun("completed" if report else "no_report", report, ended.log, seconds)

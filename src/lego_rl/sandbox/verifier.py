@@ -18,12 +18,12 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox.codec import patch_to_json, verdict_to_json
 from lego_rl.sandbox.environment import SealedEnvironment
 from lego_rl.sandbox.grading import grade
+from lego_rl.sandbox.grading_run import SHARE_OF_TIMEOUT, seconds_for
 from lego_rl.tasks.task import Task
 
 PATCH_FILE = "patch.json"
 VERDICT_FILE = "verdict.json"
 LIMITS_FILE = "limits.json"
-SHARE_OF_TIMEOUT = 0.75
 
 
 class FreshVerifier(BaseVerifier):  # type: ignore[misc]  # Harbor has no types
@@ -43,8 +43,7 @@ class FreshVerifier(BaseVerifier):  # type: ignore[misc]  # Harbor has no types
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        allowed: float = share_of_timeout * self.task.config.verifier.timeout_sec
-        self.grading_sec = allowed if grading_sec is None else min(grading_sec, allowed)
+        self.grading_sec = seconds_for(self.task.config.verifier.timeout_sec, grading_sec, share_of_timeout)
         """Seconds that the test command gets."""
 
     @override

@@ -9,8 +9,9 @@ from harbor.trial.trial import Trial
 from lego_rl.gateway.budget import Budget
 from lego_rl.rollout.harbor_trial import trial_config
 from lego_rl.rollout.spec import HarnessChoice, TrialSpec
+from lego_rl.sandbox.grading_run import SHARE_OF_TIMEOUT
 from lego_rl.sandbox.settings import SandboxSettings
-from lego_rl.sandbox.verifier import SHARE_OF_TIMEOUT, FreshVerifier
+from lego_rl.sandbox.verifier import FreshVerifier
 from lego_rl.tasks.build import write_task
 from lego_rl.tasks.generate import families_of, generate
 

@@ -32,7 +32,7 @@ def owner(
     if script:
         write(folder / "task" / "tests", {"test.sh": script})
         tests = TestScript()
-    return Ownership.of(Task("t", folder / "task", "", "", "/app", tests, 1.0, 1), folder / "tree", env)
+    return Ownership.of(Task("t", folder / "task", "", "", "/app", tests, 1.0, 1), folder / "tree", env or {})
 
 
 def write(root: Path, files: dict[str, str]) -> None:

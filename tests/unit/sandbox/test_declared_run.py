@@ -33,7 +33,7 @@ def owner(
     write(folder / "task" / "tests", script or {})
     spec = TestSpec(("tests/test_a.py::test_it",), (), command, "pytest-junit", ("tests/test_a.py",))
     task = Task("t", folder / "task", "", "", "/app", TestScript() if script else spec, 1.0, 1)
-    return Ownership.of(task, folder / "tree", env)
+    return Ownership.of(task, folder / "tree", env or {})
 
 
 def is_own(own: Ownership, path: str) -> bool:

@@ -29,7 +29,7 @@ def calls(work: Callable[[], object]) -> int:
 
 def split_calls(root: Path, paths: Sequence[str], files: int) -> int:
     task = Task("t", root / "task", "", "", "/app", TestSpec(SPEC.fail_to_pass[:files], (), "pytest", "x", ()), 1.0, 1)
-    own = Ownership.of(task, root)
+    own = Ownership.of(task, root, {})
     own.split(Patch((Change("tests/a/first.py", "file"),)))  # what is looked up once for a task
     patch = Patch(tuple(Change(path, "file") for path in paths))
     return calls(lambda: own.split(patch))
@@ -136,7 +136,7 @@ def test_there_is_room_for_so_much_configuration(root: Path) -> None:
     mended = Change("pkg/setup.cfg", "file", full)
     small = Change("z/pyproject.toml", "file", b"[project]\nname = 'z'\n")
     task = Task("t", root / "task", "", "", "/app", SPEC, 1.0, 1)
-    split = Ownership.of(task, root).split(Patch((*generated, mended, small)))
+    split = Ownership.of(task, root, {}).split(Patch((*generated, mended, small)))
     assert mended in split.applied and small in split.applied, "the task's own first, then the smallest"
     assert sum(len(change.content) for change in split.applied) <= MAX_ALL_BYTES
     beyond = {change.path for change in generated} - {change.path for change in split.applied}

@@ -44,7 +44,7 @@ def ownership(tmp_path_factory: pytest.TempPathFactory) -> Ownership:
     root = tmp_path_factory.mktemp("pristine")
     write(root, PRISTINE)
     (root / "tests" / "link").symlink_to("../docs")
-    return Ownership.of(task_with(SPEC), root)
+    return Ownership.of(task_with(SPEC), root, {})
 
 
 @pytest.mark.parametrize(
@@ -207,14 +207,14 @@ def test_a_patch_loses_what_is_owned_and_nothing_else(ownership: Ownership, path
 @given(st.sampled_from(PATHS))
 def test_what_the_task_leaves_to_the_agent_is_the_agents(ownership: Ownership, path: str) -> None:
     change = Change(path, "file", b"anything")
-    own = Ownership.of(task_with(SPEC, path), ownership.pristine)
+    own = Ownership.of(task_with(SPEC, path), ownership.pristine, {})
     assert own.split(Patch((change,))).applied == (change,)
-    folder = Ownership.of(task_with(SPEC, path.partition("/")[0]), ownership.pristine)
+    folder = Ownership.of(task_with(SPEC, path.partition("/")[0]), ownership.pristine, {})
     assert folder.split(Patch((change,))).rolled_back == {}
 
 
 def test_a_script_task_keeps_configuration_and_runner_but_no_tests(ownership: Ownership) -> None:
-    own = Ownership.of(task_with(TestScript()), ownership.pristine)
+    own = Ownership.of(task_with(TestScript()), ownership.pristine, {})
     assert own.owns(Change("conftest.py", "file"))
     assert own.owns(Change("pytest.py", "file"))
     assert not own.owns(Change("tests/test_a.py", "file"))

@@ -39,7 +39,7 @@ def own(tmp_path: Path) -> Ownership:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     spec = TestSpec(tuple(f"{name}::test_it" for name in TESTS), (), "pytest", "pytest-junit", TESTS)
-    return Ownership.of(Task("t", tmp_path / "task", "", "", "/app", spec, 1.0, 1), tmp_path)
+    return Ownership.of(Task("t", tmp_path / "task", "", "", "/app", spec, 1.0, 1), tmp_path, {})
 
 
 def test_what_the_package_imports_is_product_code(own: Ownership) -> None:

@@ -49,7 +49,7 @@ def test_grading_writes_the_pristine_files_with_the_patch(tmp_path: Path, pristi
 
 
 def test_what_the_patch_touches_is_the_tasks_own(tmp_path: Path, pristine: Path) -> None:
-    own = Ownership.of(Task.load(task(tmp_path)), pristine)
+    own = Ownership.of(Task.load(task(tmp_path)), pristine, {})
     changes = tuple(Change(path, "file", b"PASS") for path in (*FILES, "src.py"))
     split = own.split(Patch(changes))
     assert [change.path for change in split.applied] == ["src.py"]

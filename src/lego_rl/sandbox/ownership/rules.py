@@ -102,15 +102,15 @@ class Ownership:
     strays: Strays | None = None
 
     @classmethod
-    def of(cls, task: Task, pristine: Path, env: Mapping[str, str] | None = None) -> "Ownership":
+    def of(cls, task: Task, pristine: Path, env: Mapping[str, str]) -> "Ownership":
         """The files that a specification lists, those that its test ids name, and what its command or script runs.
 
         Args:
             task: The task.
             pristine: Its pristine work tree.
-            env: Environment variables of its tests.
+            env: The variables that its tests have: the image's and the task's.
         """
-        env, editable = env or {}, frozenset(task.editable)
+        editable = frozenset(task.editable)
         if not isinstance(task.tests, TestSpec):
             run, files = declared_by_script(task, pristine, env)
             path = ModulePath.of_script(task, pristine, run.module_folders, files)
