@@ -8,12 +8,13 @@ Source: the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/{memo
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lego_rl.sandbox.limits import LimitHits, LimitReport, Limits, Mechanism
+from lego_rl.sandbox.mountinfo import Mounted, mounted
 
 REMOVE_ATTEMPTS = 200
 REMOVE_PAUSE = 0.005
@@ -52,7 +53,7 @@ class Cgroups:
             OSError: It has ended, or no group holds its memory and its processes.
         """
         memberships = Path(f"/proc/{pid}/cgroup").read_text()
-        found = Hierarchies.parse(memberships, Path("/proc/self/mountinfo").read_text())
+        found = Hierarchies.parse(memberships, mounted())
         if {"memory", "pids"} <= found.legacy.keys():
             return cls({key: found.legacy[key] for key in ("memory", "pids")}, "cgroup-v1")
         if found.own_unified is None:
@@ -124,24 +125,21 @@ class Hierarchies:
     @classmethod
     def of_this_process(cls) -> "Hierarchies":
         """Read ``/proc/self``."""
-        return cls.parse(Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text())
+        return cls.parse(Path("/proc/self/cgroup").read_text(), mounted())
 
     @classmethod
-    def parse(cls, memberships: str, mounts: str) -> "Hierarchies":
+    def parse(cls, memberships: str, mounts: Iterable[Mounted]) -> "Hierarchies":
         """Join the two tables of proc(5): the group in each hierarchy, and where each hierarchy is mounted."""
         own = {key: path for _, key, path in (line.split(":", 2) for line in memberships.splitlines())}
         unified: Path | None = None
         legacy: dict[str, Path] = {}
-        for line in mounts.splitlines():
-            left, _, right = line.partition(" - ")
-            root, point = left.split()[3:5]
-            kind, _, options = right.split()[:3]
-            if kind == "cgroup2" and "" in own:
-                unified = _below(point, root, own[""])
-            elif kind == "cgroup":
+        for mount in mounts:
+            if mount.kind == "cgroup2" and "" in own:
+                unified = _below(mount, own[""])
+            elif mount.kind == "cgroup":
                 for key, path in own.items():
-                    if key and set(key.split(",")) <= set(options.split(",")):
-                        legacy.update(dict.fromkeys(key.split(","), _below(point, root, path)))
+                    if key and set(key.split(",")) <= set(mount.options):
+                        legacy.update(dict.fromkeys(key.split(","), _below(mount, path)))
         return cls(unified, legacy)
 
     def candidates(self, name: str) -> list[Path]:
@@ -156,9 +154,9 @@ class Hierarchies:
             yield self.own_unified.parent
 
 
-def _below(point: str, root: str, path: str) -> Path:
-    inner = path.removeprefix(root) if root != "/" else path
-    return Path(point) / inner.lstrip("/")
+def _below(mount: Mounted, path: str) -> Path:
+    inner = path.removeprefix(mount.root) if mount.root != "/" else path
+    return Path(mount.point) / inner.lstrip("/")
 
 
 def _make_v2(group: Path, limits: Limits) -> Path:

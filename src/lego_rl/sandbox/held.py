@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from lego_rl.sandbox.cgroups import Cgroups
+from lego_rl.sandbox.mountinfo import mounted, table_of
 from lego_rl.sandbox.overlay import statuses
 from lego_rl.sandbox.pace import Pace, TooMuchError
 from lego_rl.sandbox.processes import hides, in_namespaces, proportional_kib, users_of
@@ -108,7 +109,7 @@ def _groups_of(pid: int) -> Cgroups | None:
 def _in_temporary_files(family: list[int]) -> int:
     """Bytes in the temporary file systems that processes of a sandbox have and this one has not."""
     own = {device for device, _ in _temporary_file_systems("self")}
-    sizes: dict[str, int] = {}
+    sizes: dict[int, int] = {}
     for pid in family:
         for device, point in _temporary_file_systems(pid):
             if device not in own and device not in sizes:
@@ -118,11 +119,7 @@ def _in_temporary_files(family: list[int]) -> int:
     return sum(sizes.values())
 
 
-def _temporary_file_systems(pid: int | Literal["self"]) -> Iterator[tuple[str, str]]:
+def _temporary_file_systems(pid: int | Literal["self"]) -> Iterator[tuple[int, str]]:
     """Device numbers and mount points."""
     with suppress(OSError):
-        for line in Path(f"/proc/{pid}/mountinfo").read_text(errors="replace").splitlines():
-            left, _, right = line.partition(" - ")
-            if right.startswith("tmpfs "):
-                device, _, point = left.split()[2:5]
-                yield device, point
+        yield from ((mount.device, mount.point) for mount in mounted(table_of(pid)) if mount.kind == "tmpfs")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.outside_user import outside_uid
+from lego_rl.sandbox.paths import is_at_or_below
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def check_beside(mount: Mount, workdir: str) -> None:
     Raises:
         SandboxError: It does not.
     """
-    if f"{workdir}/".startswith(f"{mount.target.rstrip('/')}/"):
+    if is_at_or_below(workdir, mount.target):
         raise SandboxError(f"a mount at {mount.target} would cover the work tree", "mount it elsewhere")
 
 

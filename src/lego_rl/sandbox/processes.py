@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from lego_rl.sandbox.mountinfo import mounted
 from lego_rl.sandbox.pace import Pace
 
 
@@ -28,21 +29,19 @@ def users_of(folders: Iterable[str]) -> dict[str, list[int]]:
     and leaves it there if it dies. And whatever is mounted, what shares the mounts of this process or of the machine's
     first one is in no sandbox.
 
-    Source: proc(5), ``/proc/PID/mountinfo``: its fourth field is the folder that is bound, its last ones an overlay's.
-
     Args:
         folders: Names that no other folder has.
     """
-    names = {os.fsencode(name): name for name in folders}
+    names = frozenset(folders)
     shared = {_mounts_of("self"), _mounts_of("1")}
     found: dict[str, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/mountinfo"):
         with suppress(OSError):  # it ends meanwhile, or is another user's
             if (path.parent / "ns" / "mnt").stat().st_ino in shared:
                 continue
-            bound = {part for line in path.read_bytes().splitlines() for part in line.split()[3].split(b"/")}
-            for name in names.keys() & bound:
-                found.setdefault(names[name], []).append(int(path.parent.name))
+            bound = {part for mount in mounted(path) for part in mount.root.split("/")}
+            for name in names & bound:
+                found.setdefault(name, []).append(int(path.parent.name))
     return found
 
 

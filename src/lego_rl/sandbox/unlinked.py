@@ -12,6 +12,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
+from lego_rl.sandbox.mountinfo import mounted, table_of
 from lego_rl.sandbox.pace import Pace
 
 
@@ -60,9 +61,5 @@ def _memory_devices(pid: int) -> set[int]:
     finally:
         os.close(descriptor)
     with suppress(OSError):
-        for line in Path(f"/proc/{pid}/mountinfo").read_text(errors="replace").splitlines():
-            left, _, right = line.partition(" - ")
-            if right.startswith("tmpfs "):
-                major, minor = left.split()[2].split(":")
-                devices.add(os.makedev(int(major), int(minor)))
+        devices.update(mount.device for mount in mounted(table_of(pid)) if mount.kind == "tmpfs")
     return devices

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from lego_rl.sandbox.cgroups import Cgroups, Hierarchies
 from lego_rl.sandbox.limits import Limits, Mechanism
+from lego_rl.sandbox.mountinfo import parsed
 from lego_rl.sandbox.output import BoundedOutput
 
 MOUNTS = """\
@@ -22,7 +23,7 @@ MEMBERSHIPS = "4:memory:/a/b\n3:pids:/jobs/7\n2:cpu,cpuacct:/\n1:name=systemd:/x
 
 
 def test_own_groups_are_found_where_they_are_mounted() -> None:
-    found = Hierarchies.parse(MEMBERSHIPS, MOUNTS)
+    found = Hierarchies.parse(MEMBERSHIPS, parsed(MOUNTS.encode()))
     assert found.own_unified == Path("/sys/fs/cgroup/unified/user.slice")
     assert found.legacy == {
         "memory": Path("/sys/fs/cgroup/memory/a/b"),

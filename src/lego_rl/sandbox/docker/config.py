@@ -7,7 +7,6 @@ below it, unless that is read-only too.
 Source: ``POST /containers/create`` of the Engine API; overlays by the kernel's Documentation/filesystems/overlayfs.rst.
 """
 
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,8 +16,10 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox.controlled import FIRST_PROGRAM, INSIDE, INSIDE_MODULES
 from lego_rl.sandbox.docker.origin import Origin
 from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.mountinfo import OWN, mounted
 from lego_rl.sandbox.mounts import Mount, check_beside, check_readable
 from lego_rl.sandbox.network import write_hosts
+from lego_rl.sandbox.paths import is_at_or_below
 from lego_rl.sandbox.programs import compiled
 from lego_rl.sandbox.report import REPORT_FOLDER
 from lego_rl.sandbox.sandbox import Phase
@@ -27,7 +28,7 @@ from lego_rl.sandbox.state import RunFolder
 from lego_rl.sandbox.system import HIDDEN_IN_PROC, HOST_FOLDERS, READ_ONLY_IN_PROC, SCRATCH
 from lego_rl.tasks.network import NamedHosts, Network, PublicNetwork
 
-MOUNTS = Path("/proc/self/mountinfo")
+MOUNTS = OWN
 CONTROL_FOLDER = "/run/control"
 LOOPBACK_ONLY, BRIDGE = "none", "bridge"
 """Networks of every daemon: a loopback and nothing else; whatever the machine reaches."""
@@ -137,7 +138,7 @@ def _host_mounts(origin: Origin, mounts: Iterable[Mount]) -> list[Mount]:
 def _scratch(origin: Origin, limits: Limits) -> dict[str, str]:
     """Bounded temporary file systems, also where the image would have had a volume of any size."""
     volumes = (target.rstrip("/") for target in origin.root.volumes)
-    places = {target: "0755" for target in volumes if not f"{origin.workdir}/".startswith(f"{target}/")}
+    places = {target: "0755" for target in volumes if not is_at_or_below(origin.workdir, target)}
     options = f"rw,exec,nosuid,nodev,size={limits.scratch_mb << 20},uid={origin.uid},gid={origin.uid}"
     return {target: f"{options},mode={mode}" for target, mode in {**places, **dict(SCRATCH)}.items()}
 
@@ -176,7 +177,7 @@ def _work_tree(origin: Origin, phase: Phase, run: RunFolder) -> dict[str, Any]:
 
 def _with_what_is_below(mounts: Iterable[Mount]) -> Iterable[Mount]:
     """Mounts, and what is mounted below their sources as mounts of its own: only so is all of it read-only."""
-    points = [_mount_point(line) for line in MOUNTS.read_bytes().splitlines()]
+    points = [Path(each.point) for each in mounted(MOUNTS)]
     shown: dict[str, Mount] = {}
     for mount in mounts:
         for point in points:
@@ -185,8 +186,3 @@ def _with_what_is_below(mounts: Iterable[Mount]) -> Iterable[Mount]:
                 shown.setdefault(below, Mount(point, below))
         shown[mount.target] = mount
     return shown.values()
-
-
-def _mount_point(line: bytes) -> Path:
-    """Where a line of mountinfo says that something is mounted; proc(5) writes blanks in octal."""
-    return Path(os.fsdecode(re.sub(rb"\\(\d{3})", lambda found: bytes([int(found[1], 8)]), line.split()[4])))

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from lego_rl.errors import SandboxError
+from lego_rl.sandbox.paths import is_at_or_below
 
 PACK = ".pack"
 
@@ -64,9 +65,8 @@ class HistorySeal:
 
     def git_dirs_below(self, folder: str) -> frozenset[str]:
         """The sealed git directories in a folder, relative to it; the folder itself, where it is one, is ``.``."""
-        top = folder.rstrip("/")
         found = (repository.git_dir for repository in self.repositories)
-        return frozenset(posixpath.relpath(path, top or "/") for path in found if f"{path}/".startswith(f"{top}/"))
+        return frozenset(posixpath.relpath(path, folder) for path in found if is_at_or_below(path, folder))
 
     def write(self, path: Path) -> None:
         """Save it."""
