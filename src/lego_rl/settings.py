@@ -49,6 +49,8 @@ def _usable(path: object) -> object:
 
 FolderPath = Annotated[Path, BeforeValidator(_usable)]
 """A folder as a person writes it: ``~`` is their home, and the empty text of an unset shell variable is none."""
+FilePath = FolderPath
+"""A file, likewise."""
 
 
 def _expanded(name: object) -> object:

@@ -47,7 +47,7 @@ def make(paths: Sequence[Path], out: Path, wish: Wish, environment: str, overrid
     out.mkdir(parents=True, exist_ok=True)
     remove_leftovers(out, TREES)
     with owned_folder(out, TREES) as trees, LiveLine() as line:
-        runner = SandboxedRunner(provider, trees, sandboxes=settings.name)
+        runner = SandboxedRunner(provider, trees, sandboxes=settings.fingerprint)
         account = interrupts.run(make_tasks(paths, out, wish, runner, _Watcher(line)))
     screen = Screen()
     for each in lines(account):

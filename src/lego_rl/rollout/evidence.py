@@ -44,15 +44,12 @@ class Inspection:
     """What the host was asked when a trial had gone wrong, its sandbox and its session being closed.
 
     Attributes:
-        shortage: What the host has run out of, if anything.
+        shortage: What the host had run out of and may be why the trial ended as it did (`may_be_short`), if anything.
         engine_silent: Whether the engine did nothing for anybody afterwards either.
     """
 
     shortage: Shortage | None = None
     engine_silent: bool = False
-
-
-NOTHING_FOUND = Inspection()
 
 
 def agent_evidence(live: LiveTrial, grades: Grades, failure: Failure | None) -> AgentEvidence:
@@ -189,8 +186,7 @@ def _host_failure(
         if before in (HostFailure.SANDBOX_START, HostFailure.SETUP) and inspection.shortage is not None:
             return _of(inspection.shortage)
         return None if before is None else (before, "")
-    shortage = inspection.shortage if may_be_short(live, grades, failure) else None
-    return _observed(live, inspection) or _of(shortage) or _raised(_before_the_verdict(grades, failure))
+    return _observed(live, inspection) or _of(inspection.shortage) or _raised(_before_the_verdict(grades, failure))
 
 
 def _before_the_agent(live: LiveTrial, failure: Failure | None) -> HostFailure | None:

@@ -58,9 +58,7 @@ class Shortage:
     found: str
 
 
-def host_shortage(
-    folders: Iterable[Path], held: Held, allowed: Limits | None = None, reserves: Reserves | None = None
-) -> Shortage | None:
+def host_shortage(folders: Iterable[Path], held: Held, allowed: Limits, reserves: Reserves) -> Shortage | None:
     """What the host has run out of; ``None`` where it has enough of everything. It may take seconds.
 
     Args:
@@ -70,7 +68,7 @@ def host_shortage(
         reserves: With how little left the host counts as having run out.
     """
     try:
-        return next(_shortages(folders, held, allowed or Limits(), reserves or Reserves()), None)
+        return next(_shortages(folders, held, allowed, reserves), None)
     except (TooMuchError, OSError):  # What cannot be measured, for whatever reason, is no evidence.
         return None
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.open_files import allow_enough
 from lego_rl.sandbox.output import OutputPipe, readable_copy
+from lego_rl.sandbox.readable import first_readable
 
 REPLY_BYTES = 4096
 
@@ -119,7 +120,7 @@ class Channel:
         """
         answer = await self.send(["listen", str(port), address], [])
         with answer:
-            await readable(answer)
+            await first_readable(answer)
             try:
                 message, descriptors, _, _ = socket.recv_fds(answer, REPLY_BYTES, 1)
             except OSError as error:
@@ -158,19 +159,3 @@ def _as_listener(descriptor: int, address: tuple[str, int]) -> socket.socket:
         server.close()
         raise
     return server
-
-
-async def readable(answer: socket.socket) -> None:
-    """Wait until there is something to receive, or nobody left to send it."""
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-
-    def wake() -> None:
-        if not ready.done():
-            ready.set_result(None)
-
-    loop.add_reader(answer, wake)
-    try:
-        await ready
-    finally:
-        loop.remove_reader(answer)

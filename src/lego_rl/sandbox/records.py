@@ -1,21 +1,20 @@
 """File trees as a stream of records: the form in which files enter and leave a sandbox.
 
 Invariant: a path that comes out of a sandbox is relative, plain and below the folder that it is written to; links are
-written as links and never followed. The other end is ``inside.py``.
+written as links and never followed. The other end is ``inside_files.py``, which has the form.
 """
 
 import os
 import shutil
 import stat
-import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from lego_rl.errors import SandboxError
+from lego_rl.sandbox.inside_files import DELETED, DIRECTORY, FILE, RECORD, SYMLINK
 
-HEAD = struct.Struct("!cHQI")
 MAX_RECORDS = 20_000
 TRANSFER_DEPTH = 64
 """Of what is put into a sandbox or read out of one while it lives; a diff, on the host, may go deeper."""
@@ -26,7 +25,7 @@ ALTERED = "look at what the agent ran: a process of the sandbox ended or changed
 type RecordKind = Literal["file", "symlink", "directory", "deleted"]
 """What a record makes of its path."""
 
-_CODES: dict[RecordKind, bytes] = {"file": b"f", "symlink": b"l", "directory": b"d", "deleted": b"x"}
+_CODES: dict[RecordKind, bytes] = {"file": FILE, "symlink": SYMLINK, "directory": DIRECTORY, "deleted": DELETED}
 _KINDS: dict[bytes, RecordKind] = {code: kind for kind, code in _CODES.items()}
 
 
@@ -52,7 +51,7 @@ def encode(records: Iterable[Record]) -> bytes:
     parts = []
     for record in records:
         path = os.fsencode(record.path)
-        parts += [HEAD.pack(_CODES[record.kind], record.mode, len(record.content), len(path)), path, record.content]
+        parts += [RECORD.pack(_CODES[record.kind], record.mode, len(record.content), len(path)), path, record.content]
     return b"".join(parts)
 
 
@@ -109,12 +108,12 @@ def decode(stream: bytes, most: int = MAX_RECORDS) -> list[Record]:
 
 def _record_at(stream: memoryview, position: int) -> tuple[Record, int] | None:
     """The record at a position and the position after it; ``None`` where the stream does not hold all of it yet."""
-    if len(stream) - position < HEAD.size:
+    if len(stream) - position < RECORD.size:
         return None
-    code, mode, size, length = HEAD.unpack_from(stream, position)
+    code, mode, size, length = RECORD.unpack_from(stream, position)
     if code not in _KINDS:
         raise SandboxError("a file transfer from the sandbox was altered", ALTERED)
-    start = position + HEAD.size
+    start = position + RECORD.size
     end = start + length + size
     if len(stream) < end:
         return None

@@ -68,9 +68,9 @@ class SandboxSettings(Settings):
         return Limits(**{name: value for name, value in chosen.items() if value is not None})
 
     @property
-    def name(self) -> str:
-        """Names the settings, but for folders of this machine's own: what was found in sandboxes of one name need not
-        be found out again."""
+    def fingerprint(self) -> str:
+        """Tells settings apart, but for folders of this machine's own: what was found in sandboxes of one fingerprint
+        need not be found out again."""
         said = json.dumps(self.model_dump(mode="json", exclude={"state"}), sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()[:16]
 

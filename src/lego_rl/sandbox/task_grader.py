@@ -49,7 +49,7 @@ class SandboxedGrader:
     @cached_property
     def sandboxes(self) -> str:
         """See `Grader.sandboxes`: settings but for folders of this machine's own, and what reads reports."""
-        said: dict[str, Any] = {"method": METHOD, "sandbox": self.settings.name}
+        said: dict[str, Any] = {"method": METHOD, "sandbox": self.settings.fingerprint}
         try:
             said["swebench"] = version("swebench")
         except PackageNotFoundError:

@@ -17,7 +17,6 @@ from lego_rl.messages import Message
 from lego_rl.rollout.agent import LiveTrial
 from lego_rl.rollout.attribution import HostEvidence, classify, reward_of
 from lego_rl.rollout.evidence import (
-    NOTHING_FOUND,
     Inspection,
     agent_evidence,
     detail_of,
@@ -83,6 +82,7 @@ def worked(**changes: object) -> LiveTrial:
     return work(**arguments)  # type: ignore[arg-type]
 
 
+NOTHING_FOUND = Inspection()
 FULL = Inspection(Shortage("disk", "the disk is full"))
 NO_MEMORY = Inspection(Shortage("memory", "no memory"))
 SILENT = Inspection(engine_silent=True)

@@ -21,14 +21,14 @@ TOO_MUCH = 1 << 62
 
 def test_a_host_with_room_has_no_shortage(tmp_path: Path) -> None:
     held = Held(State(tmp_path / "state"))
-    assert host_shortage([tmp_path, tmp_path / "not" / "made" / "yet"], held, reserves=NOTHING) is None
+    assert host_shortage([tmp_path, tmp_path / "not" / "made" / "yet"], held, Limits(), NOTHING) is None
 
 
 def test_each_reserve_is_looked_at(tmp_path: Path) -> None:
     held = Held(State(tmp_path / "state"))
 
     def short(*folders: Path, **reserves: int) -> str:
-        return str(host_shortage(folders, held, reserves=replace(NOTHING, **reserves)))
+        return str(host_shortage(folders, held, Limits(), replace(NOTHING, **reserves)))
 
     assert f"disk that holds {tmp_path} is full" in short(tmp_path / "new", disk_bytes=TOO_MUCH)
     if os.statvfs(tmp_path).f_files:
@@ -82,7 +82,7 @@ def test_what_cannot_be_measured_is_no_evidence(tmp_path: Path, monkeypatch: pyt
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(shortage, "free_bytes", fail)
-    assert host_shortage([tmp_path], Held(State(tmp_path)), reserves=Reserves()) is None
+    assert host_shortage([tmp_path], Held(State(tmp_path)), Limits(), Reserves()) is None
 
 
 def test_a_process_without_file_handles_is_short_of_them(tmp_path: Path) -> None:
@@ -92,6 +92,7 @@ import os, resource
 from pathlib import Path
 from lego_rl.rollout.shortage import Reserves, host_shortage
 from lego_rl.sandbox.held import Held
+from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.state import State
 held = Held(State(Path({str(tmp_path)!r})))
 reserves = Reserves(disk_bytes=0, files=0, memory_bytes=0)
@@ -99,7 +100,7 @@ _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 used = len(os.listdir("/proc/self/fd"))
 for limit in (used + 40, used + 5, used - 1):
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-    found = host_shortage([Path({str(tmp_path)!r})], held, reserves=reserves)
+    found = host_shortage([Path({str(tmp_path)!r})], held, Limits(), reserves)
     print(found and (found.of, found.found))
 """
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)

@@ -12,6 +12,7 @@ from evidence_kit import (
     GRADED,
     LOSSES,
     NO_MEMORY,
+    NOTHING_FOUND,
     PATCH,
     SILENT,
     TEMPLATE,
@@ -41,7 +42,6 @@ from lego_rl.rollout.agent import LiveTrial
 from lego_rl.rollout.attribution import classify
 from lego_rl.rollout.evidence import (
     DETAIL_CHARS,
-    NOTHING_FOUND,
     Inspection,
     agent_evidence,
     detail_of,
@@ -174,10 +174,10 @@ def test_a_kill_for_memory_is_the_policys_unless_the_host_has_none_left_without_
 
 def test_a_shortage_is_no_reason_where_the_harness_had_ended_or_hit_its_limit() -> None:
     assert not may_be_short(worked(), UNMEASURED, None)
-    assert ended(worked(), UNMEASURED, None, NO_MEMORY) == (Ended.FINISHED, 0)
+    assert ended(worked(), UNMEASURED, None) == (Ended.FINISHED, 0)
     full = Grades(Patch(), Verdict(0), LimitHits(disk=True))
     assert not may_be_short(KILLED, full, None)
-    assert ended(KILLED, full, None, NO_MEMORY) == (Ended.OUT_OF_DISK, 0)
+    assert ended(KILLED, full, None) == (Ended.OUT_OF_DISK, 0)
 
 
 def test_the_detail_names_the_limits_that_were_hit() -> None:
@@ -245,8 +245,12 @@ def test_a_failure_on_a_host_that_has_run_out_is_the_infrastructures(kind: type[
 
 
 def test_a_shortage_takes_nothing_from_a_trial_that_it_did_not_hurt() -> None:
-    assert ended(worked(), GRADED, failure("OSError"), FULL) == (Ended.FINISHED, 1)
-    assert ended(worked(), PATCH, failure(VerifierTimeoutError), NO_MEMORY) == (Ended.VERIFIER_TIMEOUT, 0)
+    for grades, error, found in (
+        (GRADED, failure("OSError"), (Ended.FINISHED, 1)),
+        (PATCH, failure(VerifierTimeoutError), (Ended.VERIFIER_TIMEOUT, 0)),
+    ):
+        assert not may_be_short(worked(), grades, error), "so nobody looks for one"
+        assert ended(worked(), grades, error) == found
 
 
 def test_an_error_of_a_full_disk_is_no_evidence_of_one() -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 STAGE = "/tmp"
 """Where the private tmpfs with all mounts is put: a folder that every machine has and every user may enter."""
 
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
+MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
 PR_SET_PDEATHSIG, SIGKILL = 1, 9
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -5,7 +5,6 @@ it is alive after `kill` returned or after the process that owns it is gone, for
 hangs up. That it is dead is the kernel's word, not the daemon's.
 """
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from lego_rl.sandbox.local import LocalSandbox, remove_in_time
 from lego_rl.sandbox.loss import Loss
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.outside_kill import increase, oom_kills
+from lego_rl.sandbox.readable import first_readable
 from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal_request import Surroundings
 from lego_rl.sandbox.state import RunFolder
@@ -90,7 +90,7 @@ class DockerSandbox(LocalSandbox):
 
     @override
     async def _ended(self) -> None:
-        await _has_ended(self._pidfd)
+        await first_readable(self._pidfd)
 
     @override
     async def _die(self) -> None:
@@ -117,21 +117,6 @@ class DockerSandbox(LocalSandbox):
         with suppress(OSError):
             return self._cgroups.hits()
         return LimitHits()
-
-
-async def _has_ended(pidfd: int) -> None:
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[None] = loop.create_future()
-
-    def settle() -> None:
-        if not ended.done():
-            ended.set_result(None)
-
-    loop.add_reader(pidfd, settle)
-    try:
-        await ended
-    finally:
-        loop.remove_reader(pidfd)
 
 
 async def _remove_container(origin: Origin, run: RunFolder) -> None:

@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from lego_rl.errors import SandboxError
@@ -21,6 +21,7 @@ from lego_rl.sandbox.docker.config import FILTER, SOCKET
 from lego_rl.sandbox.docker.engine import Engine, Json, in_thread
 from lego_rl.sandbox.docker.labels import Mark
 from lego_rl.sandbox.limits import Limits
+from lego_rl.sandbox.readable import first_readable
 from lego_rl.sandbox.state import RunFolder
 
 START_SECONDS = 30.0
@@ -52,30 +53,27 @@ async def launch(engine: Engine, mark: Mark, body: Json, limits: Limits, run: Ru
         SandboxError: Some part of the isolation could not be established.
     """
     name = mark.name()
-    with _listening(run) as server:
+    with _listening(run) as server, ExitStack() as undone:
         await in_thread(engine.create, name, body, mark.labels)
         await in_thread(engine.start, name)
         first = (await in_thread(engine.container, name)).state.pid
         pidfd = _opened(first)
         if pidfd is None:
             raise await _explain(engine, name)
+        undone.callback(os.close, pidfd)
         try:
             async with asyncio.timeout(START_SECONDS):
-                if not await _calls(server, pidfd):
+                if await first_readable(server, pidfd) is not server:
                     raise await _explain(engine, name)
                 channel = _accept(server, first)
-                try:
-                    if not await channel.ready():
-                        raise await _explain(engine, name)
-                    return Running(channel, _limits_in_force(first, name, limits), first, pidfd)
-                except BaseException:
-                    channel.close()
-                    raise
-        except BaseException as error:
-            os.close(pidfd)
-            if isinstance(error, TimeoutError):
-                raise SandboxError(f"a container was not ready after {START_SECONDS:.0f} s", ELSEWHERE) from error
-            raise
+                undone.callback(channel.close)
+                if not await channel.ready():
+                    raise await _explain(engine, name)
+        except TimeoutError as error:
+            raise SandboxError(f"a container was not ready after {START_SECONDS:.0f} s", ELSEWHERE) from error
+        running = Running(channel, _limits_in_force(first, name, limits), first, pidfd)
+        undone.pop_all()
+        return running
 
 
 def _opened(first: int) -> int | None:
@@ -103,24 +101,6 @@ def _listening(run: RunFolder) -> Iterator[socket.socket]:
         os.close(folder)
         called.unlink(missing_ok=True)
         rules.unlink(missing_ok=True)
-
-
-async def _calls(server: socket.socket, pidfd: int) -> bool:
-    """Wait until the first process calls, or has ended."""
-    loop = asyncio.get_running_loop()
-    called: asyncio.Future[bool] = loop.create_future()
-
-    def settle(answer: bool) -> None:
-        if not called.done():
-            called.set_result(answer)
-
-    loop.add_reader(server, settle, True)
-    loop.add_reader(pidfd, settle, False)
-    try:
-        return await called
-    finally:
-        loop.remove_reader(server)
-        loop.remove_reader(pidfd)
 
 
 def _accept(server: socket.socket, first: int) -> Channel:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from lego_rl.settings import FolderPath, Settings
+from lego_rl.settings import FilePath, Settings
 
 
 class Toleration(Settings):
@@ -23,7 +23,7 @@ class Toleration(Settings):
 class KubernetesSettings(Settings):
     """The cluster, and what every pod on it is given."""
 
-    kubeconfig: FolderPath | None = None
+    kubeconfig: FilePath | None = None
     """File that says how to reach the cluster; as kubectl finds it if unset, else the pod's own service account."""
     context: str | None = None
     """Context of that file; its current one if unset."""

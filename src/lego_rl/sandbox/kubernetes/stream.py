@@ -17,9 +17,10 @@ from enum import StrEnum
 import aiohttp
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.channel import Channel, SandboxDied, readable
+from lego_rl.sandbox.channel import Channel, SandboxDied
+from lego_rl.sandbox.kubernetes.frames import FRAME
+from lego_rl.sandbox.readable import first_readable
 
-FRAME = struct.Struct("!IcI")
 PIECE = 1 << 18
 MAX_FRAME = 8 << 20
 STDIN, STDOUT, STDERR, ERROR = range(4)
@@ -140,7 +141,7 @@ class PodStream:
     async def _next(self) -> tuple[bytes, list[int]] | None:
         """The next request and its descriptors; ``None`` when whoever held the control socket has let go of it."""
         loop = asyncio.get_running_loop()
-        await readable(self._control)
+        await first_readable(self._control)
         try:
             head, descriptors, _, _ = socket.recv_fds(self._control, 4, 4)
             if len(head) < 4:

@@ -18,11 +18,12 @@ from lego_rl.errors import SandboxError
 from lego_rl.sandbox import controlled
 from lego_rl.sandbox.image import prepare_image
 from lego_rl.sandbox.kubernetes import pod as pod_module
+from lego_rl.sandbox.kubernetes.frames import FRAME
 from lego_rl.sandbox.kubernetes.pod import PodSandbox
 from lego_rl.sandbox.kubernetes.pod_image import PodImage
 from lego_rl.sandbox.kubernetes.run import Run
 from lego_rl.sandbox.kubernetes.starting import open_stream
-from lego_rl.sandbox.kubernetes.stream import FRAME, STDOUT, StreamEnd
+from lego_rl.sandbox.kubernetes.stream import STDOUT, StreamEnd
 from lego_rl.sandbox.limits import DEFAULT_LIMITS
 from lego_rl.sandbox.loss import RuntimeLostError, SandboxKilledError, SandboxLostError
 from lego_rl.sandbox.state import State

@@ -12,7 +12,8 @@ from aiohttp.test_utils import TestServer
 
 from lego_rl.sandbox.channel import SandboxDied
 from lego_rl.sandbox.kubernetes import stream as stream_module
-from lego_rl.sandbox.kubernetes.stream import ERROR, FRAME, STDOUT, PodStream, StreamEnd
+from lego_rl.sandbox.kubernetes.frames import FRAME
+from lego_rl.sandbox.kubernetes.stream import ERROR, STDOUT, PodStream, StreamEnd
 
 READY = bytes([STDOUT]) + FRAME.pack(0, b"S", 1) + b"\0"
 KILLED = {"status": "Failure", "reason": "NonZeroExitCode", "message": "command terminated with exit code 137"}
