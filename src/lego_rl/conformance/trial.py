@@ -8,19 +8,18 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import as_file
 from importlib.resources import files as resources
 
+from lego_rl.conformance.engines import EngineOf, Tape, scripted
 from lego_rl.conformance.hostile import MARK, TRACE
 from lego_rl.conformance.laws import Books, Law, asked_again, capture_laws
 from lego_rl.conformance.policy import FILE, INSTRUCTION, MENDED, Policy
 from lego_rl.conformance.silence import sent_by_now, tried
 from lego_rl.conformance.situations import ROOMY, SITUATIONS, Seen, Situation
 from lego_rl.conformance.wire import Wire
-from lego_rl.engine.protocol import Engine, Sample, Sampling
-from lego_rl.engine.scripted import ScriptedEngine, SyntheticRoutes
 from lego_rl.errors import CaptureError
 from lego_rl.gateway.encoding import Encoder
 from lego_rl.gateway.server import Gateway
@@ -42,8 +41,6 @@ from lego_rl.sandbox.transfer import TransferError
 
 _MOST_SECONDS = 300.0
 """After this a harness is killed, which breaks the law that it ends by itself."""
-_ROUTES = SyntheticRoutes(layers=1, top_k=2, experts=8)
-"""The engine's policy has routers, so that their rows are captured, too."""
 
 
 @dataclass(frozen=True)
@@ -81,38 +78,6 @@ class Report:
     def held(self) -> bool:
         """Whether no law was broken."""
         return not self.broken
-
-
-type EngineOf = Callable[[Policy], Engine]
-"""Makes an engine that says what a policy does."""
-
-
-def scripted(policy: Policy) -> Engine:
-    """An engine that makes up log-probs and routes, for a policy that decides nothing by itself."""
-    return ScriptedEngine(policy, routes=_ROUTES, version=1)
-
-
-class Tape:
-    """An engine that keeps what every call was given and returned."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.samples: list[Sample] = []
-
-    @property
-    def weight_version(self) -> int:
-        """See `Engine.weight_version`."""
-        return self._engine.weight_version
-
-    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, routes_from: int = 0) -> Sample:
-        """See `Engine.generate`."""
-        sample = await self._engine.generate(prompt_ids, sampling, routes_from=routes_from)
-        self.samples.append(sample)
-        return sample
-
-    async def progressed(self) -> None:
-        """See `Engine.progressed`."""
-        await self._engine.progressed()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ recorded answer, or a prefix of one, starts a new branch. Requests are matched b
 
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,11 +17,9 @@ from lego_rl.gateway.call import Call, Request
 from lego_rl.gateway.matching import same_message, same_messages
 from lego_rl.gateway.position import Position
 from lego_rl.gateway.recording import Recording
+from lego_rl.gateway.sampled_turns import Anchor, SampledTurns, anchors_of
 from lego_rl.gateway.turn import Turn
 from lego_rl.messages import Message
-
-type _Anchor = tuple[str, ...]
-"""The key under which an assistant's turn is found again."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class TokenTree:
     def __init__(self, decode: Decode) -> None:
         self._decode = decode
         self._roots: list[Call] = []
-        self._by_anchor: defaultdict[_Anchor, list[Call]] = defaultdict(list)
+        self._by_anchor: defaultdict[Anchor, list[Call]] = defaultdict(list)
         self._on_their_way: list[Call] = []
         self.begun = 0
         """Calls that were begun, and the index of the next."""
@@ -72,7 +70,7 @@ class TokenTree:
         new = rest.messages[1:] if is_cut else rest.messages
         blocks: list[list[Message]] = [[]]
         reused: list[Call] = []
-        sampled = _Sampled(self._by_anchor, request)
+        sampled = SampledTurns(self._by_anchor, request)
         for message in new:
             call = sampled.turn(message) if message.role == "assistant" else None
             if call is None:
@@ -126,7 +124,7 @@ class TokenTree:
         """Note the answer as the harness gets it, so that later requests can echo it."""
         call.turn = turn
         self._on_their_way.append(call)
-        for anchor in _anchors_of(turn.message):
+        for anchor in anchors_of(turn.message):
             self._by_anchor[anchor].append(call)
 
     def discard(self, call: Call) -> None:
@@ -159,7 +157,7 @@ class TokenTree:
                 turns[place] = call
                 place += 1
         before = {each for call in chain for each in call.reused}
-        sampled = _Sampled(self._by_anchor, request, before)
+        sampled = SampledTurns(self._by_anchor, request, before)
         for at, message in enumerate(request.messages):
             if message.role == "assistant" and at not in turns and (said := sampled.turn(message)) is not None:
                 turns[at] = said
@@ -231,74 +229,6 @@ class TokenTree:
             own = {made.id for made in call.turn.message.tool_calls} if call.turn else set()
             if own and own <= named:
                 call.echoed = call.count
-
-
-class _Sampled:
-    """Finds the call of any branch that sampled a turn: as context, it keeps the ids that it was sampled with.
-
-    Words alone do not say whose they are, for a harness may invent a turn: an answer that nobody may have got is looked
-    for only in the conversation that asked for it.
-
-    Args:
-        by_anchor: All calls.
-        request: That holds the turns.
-        before: Calls whose answers the conversation held before; of equal turns it is theirs.
-    """
-
-    def __init__(
-        self, by_anchor: Mapping[_Anchor, Sequence[Call]], request: Request, before: Collection[Call] = ()
-    ) -> None:
-        self._by_anchor = by_anchor
-        self._request = request
-        self._before = before
-        self._found: dict[_Anchor, Call | None] = {}
-
-    def turn(self, message: Message) -> Call | None:
-        """The call that sampled an assistant's message, if one did."""
-        anchor = _anchor(message)
-        if message.tool_calls:  # nobody else gives their ids
-            return next((call for call in self._by_anchor.get(anchor, ()) if self._said(call, message)), None)
-        if anchor not in self._found:  # a turn of text is its anchor
-            known = (call for call in self._by_anchor.get(anchor, ()) if call.has_arrived or self._asked(call))
-            of_text = (call for call in known if self._said(call, message))
-            self._found[anchor] = max(of_text, key=lambda call: self._rank(call, message), default=None)
-        return self._found[anchor]
-
-    def _said(self, call: Call, message: Message) -> bool:
-        return call.turn is not None and same_message(call.turn.message, message, self._request.tools)
-
-    def _asked(self, call: Call) -> bool:
-        first = call.chain()[0].request
-        return first.lane == self._request.lane and _start(first) == _start(self._request)
-
-    def _rank(self, call: Call, message: Message) -> tuple[bool, bool, bool, int]:
-        """Of equal texts: one that was there before, is known to have arrived, thought the same, is newer.
-
-        Thoughts come after that, for harnesses leave them out.
-        """
-        thought = (call.turn.message.reasoning or "").strip() if call.turn else ""
-        return call in self._before, call.has_arrived, thought == (message.reasoning or "").strip(), call.index
-
-
-def _start(request: Request) -> tuple[Message, ...]:
-    """How a conversation begins: up to the first message that is not the system's."""
-    first = next((at for at, each in enumerate(request.messages) if each.role != "system"), len(request.messages))
-    return request.messages[: first + 1]
-
-
-def _anchor(message: Message) -> _Anchor:
-    """The key under which an assistant's turn is found again: its first call's id, else its text and reasoning.
-
-    It leaves few calls to be compared, whatever a harness sends: a search must not hold up the other trials.
-    """
-    if message.tool_calls:
-        return ("call", message.tool_calls[0].id)
-    return ("text", message.content.strip(), (message.reasoning or "").strip())
-
-
-def _anchors_of(turn: Message) -> set[_Anchor]:
-    """The keys of a sampled turn: its reasoning may be left out of its echo. What says nothing then, is not found."""
-    return {_anchor(turn), _anchor(replace(turn, reasoning=None))} - {("text", "", "")}
 
 
 def _firsts(siblings: Sequence[Call]) -> Iterator[Call]:

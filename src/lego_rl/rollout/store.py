@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lego_rl.durable import sync_folder
-from lego_rl.errors import LegoError, RunError
+from lego_rl.errors import RunError
 from lego_rl.rollout.outcome import TrialRecord
-from lego_rl.rollout.trial_folder import TrialFolder
+from lego_rl.rollout.trial_folder import CONTENT_ERRORS, TrialFolder
 
 _PENDING = ".pending-"
-_CONTENT_ERRORS = (ValueError, TypeError, KeyError, RecursionError, LegoError)
 _PROBLEM_CHARS = 2_000
 
 
@@ -168,7 +167,7 @@ def _write_checked(record: TrialRecord, folder: Path) -> None:
     try:
         TrialFolder(folder, record.spec.id).write(record)
         TrialFolder(folder, record.spec.id).read()
-    except _CONTENT_ERRORS as error:
+    except CONTENT_ERRORS as error:
         if isinstance(error.__cause__, OSError):
             raise error.__cause__ from error
         raise UnrecordableError(f"{type(error).__name__}: {error}"[:_PROBLEM_CHARS]) from error

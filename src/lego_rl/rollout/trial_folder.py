@@ -36,7 +36,8 @@ FORMAT = 3
 
 _LOGS = "logs"
 _TEST_LOG = "tests.log"
-_UNREADABLE = (OSError, ValueError, TypeError, KeyError, RecursionError, LegoError)
+CONTENT_ERRORS = (ValueError, TypeError, KeyError, RecursionError, LegoError)
+"""What reading a file raises that does not hold what it should; nothing of them says anything of the machine."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,7 @@ class TrialFolder:
             yield
         except RunError:
             raise
-        except _UNREADABLE as error:
+        except (OSError, *CONTENT_ERRORS) as error:
             raise RunError(f"{path} cannot be read: {error}", self._restore) from error
 
     def _contradiction(self, problem: str) -> RunError:

@@ -27,7 +27,7 @@ from lego_rl.sandbox.transfer import fetch, fetch_logs, operate, room_to_put
 from lego_rl.tasks.network import NamedHosts, Network
 
 INSIDE = Path(__file__).with_name("inside.py")
-INSIDE_MODULES = (Path(__file__).with_name("inside_files.py"), Path(__file__).with_name("inside_guard.py"))
+INSIDE_MODULES = tuple(Path(__file__).with_name(f"inside_{part}.py") for part in ("files", "guard", "wire"))
 FIRST_PROGRAM = "/run/sandbox/init.pyc"
 """Where `INSIDE`, compiled with its modules, is shown inside."""
 ANSWER_SECONDS = 10.0

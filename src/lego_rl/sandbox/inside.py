@@ -7,12 +7,9 @@ can stop it, read or write its memory, or take its descriptors.
 
 Run as ``python -I -S inside.py CONTROL PROCESSES DATA_BYTES FILE_BYTES [FILTER]``: a connected socket's descriptor, or
 the path of one to connect to; resource limits, 0 for none; a file with a seccomp filter to put itself and all others
-under, where whoever built the sandbox did not. ``inside_files.py`` and ``inside_guard.py`` lie beside it or are part of
-its byte code (`programs.compiled`). It imports as little as possible beside them: every trial pays for it.
-
-A request is a 4-byte length and that many bytes of NUL-separated strings, the operation first, with descriptors
-attached (SCM_RIGHTS). The last descriptor is the reply socket of this request alone; before it come standard input,
-output and error where a process is started, whose wait status, a signed 32-bit integer, is then the reply.
+under, where whoever built the sandbox did not. ``inside_files.py``, ``inside_guard.py`` and ``inside_wire.py``, which
+says what a request is, lie beside it or are part of its byte code (`programs.compiled`). It imports as little as
+possible beside them: every trial pays for it.
 """
 
 # pathlib, contextlib and what socket and signal import (enum, selectors) would be most of the start-up time.
@@ -29,42 +26,23 @@ if TYPE_CHECKING:
     import signal
     from collections.abc import Callable
 
-    from lego_rl.sandbox import inside_files, inside_guard
+    from lego_rl.sandbox import inside_files, inside_guard, inside_wire
 else:
     import _signal as signal
 
     sys.path.insert(0, __file__.rpartition("/")[0])
     import inside_files
     import inside_guard
+    import inside_wire
 
     del sys.path[0]
 
-MAX_DESCRIPTORS = 4
 CANNOT_START, NOT_FOUND = 126, 127
 """The exit statuses that shells have for a program that cannot be run, or is not there."""
 
 running: "dict[int, _socket.socket]" = {}
 last: "set[int]" = set()
 """Those of `running` with whose end everything else ends."""
-
-
-def receive(control: _socket.socket) -> "tuple[list[str], list[int]] | None":
-    """The next request's strings and descriptors, or ``None`` when the host has gone."""
-    head, ancillary, _, _ = control.recvmsg(4, _socket.CMSG_SPACE(MAX_DESCRIPTORS * 4), _socket.MSG_CMSG_CLOEXEC)
-    descriptors: list[int] = []
-    for level, kind, data in ancillary:
-        if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
-            descriptors.extend(struct.unpack(f"{len(data) // 4}i", data[: len(data) // 4 * 4]))
-    if len(head) < 4:
-        return None
-    (length,) = struct.unpack("!I", head)
-    body = bytearray()
-    while len(body) < length:
-        piece = control.recv(min(1 << 16, length - len(body)))
-        if not piece:
-            return None
-        body += piece
-    return [os.fsdecode(field) for field in bytes(body).split(b"\0")], descriptors
 
 
 def start(fields: "list[str]", descriptors: "list[int]") -> None:
@@ -90,7 +68,7 @@ def fork(work: "Callable[[], None]", descriptors: "list[int]") -> None:
     try:
         child = os.fork()
     except OSError:
-        answer(reply, struct.pack("!i", CANNOT_START << 8))
+        inside_wire.answer(reply, struct.pack("!i", CANNOT_START << 8))
     else:
         if child == 0:
             as_child(work, descriptors[:3])
@@ -141,7 +119,7 @@ def listen(fields: "list[str]", descriptors: "list[int]") -> None:
         server.listen(128)
         reply.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", server.fileno()))])
     except OSError as error:
-        answer(reply, os.fsencode(f"{error.strerror}"))
+        inside_wire.answer(reply, os.fsencode(f"{error.strerror}"))
 
 
 def put(fields: "list[str]", descriptors: "list[int]") -> None:
@@ -198,7 +176,7 @@ def kill(fields: "list[str]", descriptors: "list[int]") -> None:
     nothing but this process could start another: no child left means nothing left.
     """
     kill_all()
-    answer(_socket.socket(fileno=descriptors[0]), b"\0")
+    inside_wire.answer(_socket.socket(fileno=descriptors[0]), b"\0")
 
 
 def kill_all() -> None:
@@ -216,7 +194,7 @@ def end(fields: "list[str]", descriptors: "list[int]") -> None:
         os.kill(-1, signal.SIGTERM)
     except ProcessLookupError:
         pass
-    answer(_socket.socket(fileno=descriptors[0]), b"\0")
+    inside_wire.answer(_socket.socket(fileno=descriptors[0]), b"\0")
 
 
 def reap(options: int) -> None:
@@ -236,16 +214,7 @@ def reap(options: int) -> None:
             last.discard(child)
             kill_all()
         if reply is not None:
-            answer(reply, struct.pack("!i", status))
-
-
-def answer(reply: _socket.socket, message: bytes) -> None:
-    """Send a reply, if anyone still waits for it."""
-    try:
-        reply.send(message)
-    except OSError:
-        pass
-    reply.close()
+            inside_wire.answer(reply, struct.pack("!i", status))
 
 
 REQUESTS = {
@@ -260,20 +229,10 @@ REQUESTS = {
 }
 
 
-def connect(control: str) -> _socket.socket:
-    """The socket to the host: an inherited descriptor, or the path of a socket on which the host listens."""
-    if control.startswith("/"):
-        server = _socket.socket(_socket.AF_UNIX)
-        server.connect(control)
-        return server
-    os.set_inheritable(int(control), False)
-    return _socket.socket(fileno=int(control))
-
-
 def main() -> None:
     """Serve requests until the host goes."""
     inside_guard.close_to_tracers()
-    control = connect(sys.argv[1])
+    control = inside_wire.connect(sys.argv[1])
     wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
@@ -295,7 +254,7 @@ def main() -> None:
                 os.read(wake, 512)
                 reap(os.WNOHANG)
                 continue
-            request = receive(control)
+            request = inside_wire.receive(control)
             if request is None:
                 return
             (operation, *fields), descriptors = request

@@ -2,7 +2,7 @@
 
 from lego_rl.selfcheck.attack import Control, Target
 from lego_rl.selfcheck.attacks.planted import file
-from lego_rl.selfcheck.layout import TRIPLES
+from lego_rl.selfcheck.layouts import TRIPLES
 
 _FIX = "sed -i 's/a - b/a + b/' calc/core.py\n"
 _OWN_TEST = "from calc import add\n\n\ndef test_own():\n    assert add(1, 1) == 2\n"

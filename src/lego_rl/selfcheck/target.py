@@ -10,29 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lego_rl.selfcheck import layout
 from lego_rl.selfcheck.attack import Target
 from lego_rl.selfcheck.git_program import Git
+from lego_rl.selfcheck.layouts import LAYOUTS, Layout
 from lego_rl.selfcheck.repositories import (
     FIXED,
-    FOUND,
-    FOUND_TEST,
     HIDDEN,
     OUTPUTS,
-    PACKAGING,
     REPOSITORY,
-    RUNNER,
-    RUNNER_COMMAND,
     SCRIPT,
-    SHIPPED,
-    SHIPPED_TEST,
     TEST_SCRIPT,
 )
 
 FAIL_TO_PASS = ("tests/test_hidden.py::TestAdd::test_sum",)
 PASS_TO_PASS = ("tests/test_hidden.py::test_twice", "tests/test_visible.py::test_double")
-# As careless as commands of real tasks are: the work tree comes first on both paths.
-COMMAND = 'PATH="$PWD/bin:$PATH" python -m pytest --junitxml="$LEGO_REPORT" tests'
 DOCKERFILE = "FROM python:3.12-slim\nWORKDIR /app\nENV PYTHONPATH=/app\nCOPY repo/ /app/\n"
 TASK_TOML = """\
 schema_version = "1.4"
@@ -93,55 +84,36 @@ def write_tasks(folder: Path, kept: Secrets) -> dict[Target, Path]:
     Raises:
         SandboxError: git is not installed.
     """
-    tasks = {}
-    for target in Target:
-        root = tasks[target] = folder / f"selfcheck-{target}"
-        hidden = {"tests/test_hidden.py": HIDDEN.format(secret=kept.tests)}
-        failing = list(FAIL_TO_PASS)
-        if target is Target.PACKAGING:
-            hidden["tests/test_packaging.py"] = PACKAGING.format(secret=kept.tests)
-            failing += [f"tests/test_packaging.py::{name}" for name in ("test_version", "test_licence")]
-        repository, tested = REPOSITORY, "tests"
-        if target is Target.SHIPPED:
-            repository, tested = {**REPOSITORY, **SHIPPED}, "tests calc"
-            hidden["calc/testing/test_compare.py"] = SHIPPED_TEST.format(secret=kept.tests)
-            failing.append("calc/testing/test_compare.py::test_near")
-        command = COMMAND.replace(" tests", f" {tested}")
-        if target is Target.RUNNER:
-            repository, command = {**REPOSITORY, **RUNNER}, RUNNER_COMMAND
-        if target is Target.FOUND:
-            repository, command = {**REPOSITORY, **FOUND}, COMMAND.removesuffix(" tests")
-            hidden["calc/more/tests/test_half.py"] = FOUND_TEST.format(secret=kept.tests)
-            failing.append("calc/more/tests/test_half.py::test_half")
-        unlisted: Mapping[str, str] = {}
-        if target is Target.LAYOUT:
-            repository, unlisted = {**REPOSITORY, **layout.LAYOUT}, layout.UNLISTED
-            hidden |= {name: text.format(secret=kept.tests) for name, text in layout.HIDDEN.items()}
-            failing += layout.TESTS
-            command = f"{COMMAND} {layout.FOLDER} linked_tests"
+    tasks = {target: folder / f"selfcheck-{target}" for target in Target}
+    for target, root in tasks.items():
         if target is Target.SCRIPT:
             _write_script_task(root, kept)
-            continue
-        hidden["tests/test_visible.py"] = REPOSITORY["tests/test_visible.py"]
-        spec = {
-            "FAIL_TO_PASS": failing,
-            "PASS_TO_PASS": PASS_TO_PASS,
-            "command": command,
-            "parser": "pytest-junit",
-            "test_files": sorted(hidden),
-        }
-        _write(root, {
-            "task.toml": TASK_TOML,
-            "instruction.md": "The function add is wrong.\n",
-            "environment/Dockerfile": DOCKERFILE,
-            "tests/spec.json": json.dumps(spec),
-            "tests/test.sh": "#!/bin/sh\nexit 1\n",
-        })  # fmt: skip
-        _write(root / "tests" / "files", {**hidden, **unlisted})
-        if target is Target.LAYOUT:
-            layout.make_links(root / "environment" / "repo")
-        _write_repository(root / "environment" / "repo", repository, kept)
+        else:
+            _write_task(root, LAYOUTS[target], kept)
     return tasks
+
+
+def _write_task(root: Path, layout: Layout, kept: Secrets) -> None:
+    hidden = {"tests/test_hidden.py": HIDDEN, **layout.hidden}
+    files = {name: text.format(secret=kept.tests) for name, text in hidden.items()}
+    files["tests/test_visible.py"] = REPOSITORY["tests/test_visible.py"]
+    spec = {
+        "FAIL_TO_PASS": [*FAIL_TO_PASS, *layout.failing],
+        "PASS_TO_PASS": PASS_TO_PASS,
+        "command": layout.command,
+        "parser": "pytest-junit",
+        "test_files": sorted(files),
+    }
+    _write(root, {
+        "task.toml": TASK_TOML,
+        "instruction.md": "The function add is wrong.\n",
+        "environment/Dockerfile": DOCKERFILE,
+        "tests/spec.json": json.dumps(spec),
+        "tests/test.sh": "#!/bin/sh\nexit 1\n",
+    })  # fmt: skip
+    _write(root / "tests" / "files", {**files, **layout.unlisted})
+    layout.make_links(root / "environment" / "repo")
+    _write_repository(root / "environment" / "repo", {**REPOSITORY, **layout.repository}, kept)
 
 
 def _write_script_task(root: Path, kept: Secrets) -> None:

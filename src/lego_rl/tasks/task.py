@@ -1,26 +1,18 @@
 """A task: a Harbor task directory with Lego-RL's test specification."""
 
-import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 
 from lego_rl.errors import TaskError
-from lego_rl.tasks import written
-from lego_rl.tasks.history import AgentHistory, GradingHistory, History
-from lego_rl.tasks.network import NO_NETWORK, PORTS, Network, declared_network
+from lego_rl.tasks.history import History
+from lego_rl.tasks.network import NO_NETWORK, Network, declared_network
 from lego_rl.tasks.own_files import check_own
-from lego_rl.tasks.provenance import DeclaredSource, Provenance
+from lego_rl.tasks.provenance import Provenance
 from lego_rl.tasks.reports import parser_named
+from lego_rl.tasks.task_files import Config, read_config, read_spec, read_text
 from lego_rl.tasks.test_patch import TEST_PATCH, deciding_files, patch_of, patched_paths
 from lego_rl.tasks.withheld import withheld_files
-
-LEAST_MEMORY_MB = 32
-"""In less of it the first process of a sandbox does not start."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +119,8 @@ class Task:
             TaskError: As `load`, but for these two.
         """
         check_own(path)
-        config = _read_config(path / "task.toml")
-        instruction = _read_text(path / "instruction.md")
+        config = read_config(path / "task.toml")
+        instruction = read_text(path / "instruction.md")
         if "\0" in instruction:
             raise TaskError(f"{path / 'instruction.md'} has a null character", "remove it: no program can be given it")
         tests = _read_tests(path / "tests", config)
@@ -166,92 +158,10 @@ def history_of(path: Path) -> History:
     if not (path / "task.toml").is_file():
         return History()
     spec = path / "tests" / "spec.json"
-    return _history(path, _read_config(path / "task.toml"), _read_spec(spec) if spec.is_file() else None)
+    return _history(path, read_config(path / "task.toml"), _read_spec(spec) if spec.is_file() else None)
 
 
-class _Metadata(BaseModel):
-    family: str = ""
-    grader: str = ""
-    editable: tuple[Annotated[str, AfterValidator(written.plain)], ...] = ()
-    visible: tuple[Annotated[str, AfterValidator(written.plain)], ...] = ()
-    repo: str = ""
-    split: str = "default"
-    base_commit: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
-    source: DeclaredSource = None
-    history: AgentHistory = "reachable"
-    grading_history: GradingHistory = "same"
-    verifier_ports: tuple[Annotated[int, Field(ge=1, le=65535)], ...] = PORTS
-
-
-class _Agent(BaseModel):
-    timeout_sec: float = Field(default=600.0, gt=0)
-
-
-class _Reach(BaseModel):
-    network_mode: str | None = None
-    allowed_hosts: tuple[str, ...] | None = None
-
-
-type _Name = Annotated[str, AfterValidator(written.variable)]
-type _Value = Annotated[str, AfterValidator(written.literal)]
-
-
-class _Verifier(_Reach):
-    env: dict[_Name, _Value] = Field(default_factory=dict)
-    environment: _Reach = _Reach()
-
-
-class _Environment(_Reach):
-    workdir: Annotated[str, AfterValidator(written.folder)] = "/app"
-    docker_image: Annotated[str, AfterValidator(written.passable)] | None = None
-    memory_mb: int = Field(default=2048, ge=LEAST_MEMORY_MB)
-    storage_mb: int | None = Field(default=None, gt=0)
-
-
-class _Config(BaseModel):
-    """What Lego-RL reads of a ``task.toml``; Harbor reads the rest."""
-
-    metadata: Annotated[_Metadata, BeforeValidator(written.spelt)] = _Metadata()
-    agent: _Agent = _Agent()
-    verifier: _Verifier = _Verifier()
-    environment: _Environment = _Environment()
-
-
-type _Word = Annotated[str, Field(min_length=1), AfterValidator(written.passable)]
-
-
-class _Spec(BaseModel):
-    """``tests/spec.json`` as it is written."""
-
-    fail_to_pass: tuple[_Word, ...] = Field(alias="FAIL_TO_PASS")
-    pass_to_pass: tuple[_Word, ...] = Field(alias="PASS_TO_PASS")
-    command: _Word
-    parser: _Word
-    test_files: tuple[Annotated[str, AfterValidator(written.plain)], ...]
-
-
-def _read_text(path: Path) -> str:
-    try:
-        if path.exists() and not path.is_file():
-            raise OSError("it is no regular file")
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TaskError(
-            f"cannot read {path}: {error}",
-            "a task directory needs task.toml, instruction.md, environment/ and tests/spec.json or tests/test.sh",
-        ) from error
-
-
-def _read_config(path: Path) -> _Config:
-    try:
-        return _Config.model_validate(tomllib.loads(_read_text(path)))
-    except tomllib.TOMLDecodeError as error:
-        raise TaskError(f"{path} is not valid TOML: {error}", "mend the file") from error
-    except ValidationError as error:
-        raise TaskError(f"{path}: {_first(error)}", "mend the file") from error
-
-
-def _network(config: _Config, path: Path) -> Network:
+def _network(config: Config, path: Path) -> Network:
     """What the tests may reach: as Harbor has it, the verifier's own word, else its environment's, else the task's."""
     verifier = config.verifier
     said = (verifier, verifier.environment, config.environment)
@@ -262,7 +172,7 @@ def _network(config: _Config, path: Path) -> Network:
         raise TaskError(f"{path}: the network of its tests: {error}", "mend [verifier]") from error
 
 
-def _read_tests(folder: Path, config: _Config) -> TestSpec | TestScript:
+def _read_tests(folder: Path, config: Config) -> TestSpec | TestScript:
     """What decides: Lego-RL's specification, or, where there is none, the script that every Harbor task has."""
     file = folder / "spec.json"
     if not file.exists() and config.metadata.grader != "tests" and (folder / "test.sh").is_file():
@@ -294,14 +204,7 @@ def _check_patch(patch: Path, spec: TestSpec) -> None:
 
 
 def _read_spec(path: Path) -> TestSpec:
-    try:
-        spec = _Spec.model_validate(json.loads(_read_text(path)))
-    except (json.JSONDecodeError, RecursionError, ValidationError) as error:
-        said = _first(error) if isinstance(error, ValidationError) else repr(error)
-        raise TaskError(
-            f"{path} is not a test specification: {said}",
-            "it needs FAIL_TO_PASS, PASS_TO_PASS and test_files (lists of text), command and parser",
-        ) from error
+    spec = TestSpec(**dict(read_spec(path)))
     if both := set(spec.fail_to_pass) & set(spec.pass_to_pass):
         raise TaskError(f"{path} has {min(both)} in FAIL_TO_PASS and in PASS_TO_PASS", "leave it in one of them")
     if alike := parser_named(spec.parser).ambiguous((*spec.fail_to_pass, *spec.pass_to_pass)):
@@ -309,16 +212,10 @@ def _read_spec(path: Path) -> TestSpec:
             f"{path}: a report cannot tell {' from '.join(alike)}",
             "rename one of the test files, or leave one test out",
         )
-    return TestSpec(**dict(spec))
+    return spec
 
 
-def _history(path: Path, config: _Config, spec: TestSpec | None) -> History:
+def _history(path: Path, config: Config, spec: TestSpec | None) -> History:
     deciding = deciding_files(spec.test_files, spec.fail_to_pass) if spec is not None else frozenset()
     asked = config.metadata
     return History(asked.base_commit, asked.history, asked.grading_history, withheld_files(path, deciding))
-
-
-def _first(error: ValidationError) -> str:
-    """The first thing that is wrong, and where."""
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -14,11 +14,11 @@ from typing import Any
 
 import aiohttp
 
+from lego_rl.conformance.engines import Tape, scripted
 from lego_rl.conformance.hostile import MARK
 from lego_rl.conformance.laws import Books
 from lego_rl.conformance.policy import INSTRUCTION, Policy
 from lego_rl.conformance.situations import SITUATIONS, Situation
-from lego_rl.conformance.trial import Tape, scripted
 from lego_rl.conformance.wire import Fault, Wire
 from lego_rl.engine.protocol import Sample
 from lego_rl.gateway.encoding import Encoder

@@ -1,7 +1,7 @@
 """Files in the change that would decide what the tests say."""
 
 from lego_rl.selfcheck.attack import Attack, Defence, Kind, Target
-from lego_rl.selfcheck.layout import FOLDER
+from lego_rl.selfcheck.layouts import FOLDER
 
 # A report in which every test has passed, written in place of pytest's.
 _REPORT = """import os
