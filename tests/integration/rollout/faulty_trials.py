@@ -32,7 +32,7 @@ from lego_rl.rollout.store import TrialStore
 from lego_rl.rollout.trial import Runtime
 from lego_rl.sandbox import grading
 from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
-from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
+from lego_rl.sandbox.bubblewrap.image import BubblewrapImage
 from lego_rl.sandbox.processes import descendants
 from lego_rl.sandbox.sandbox import Completed, Phase, Sandbox
 

@@ -8,7 +8,8 @@ import pytest
 import pytest_asyncio
 from sandbox_tools import DOCKERFILE, HIDDEN, REPOSITORY, SPEC, TASK_TOML, write_files
 
-from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage, BubblewrapProvider
+from lego_rl.sandbox.bubblewrap.image import BubblewrapImage
+from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
 from lego_rl.sandbox.docker.image import DockerImage
 from lego_rl.sandbox.docker.preflight import engine_of
 from lego_rl.sandbox.docker.provider import DockerProvider

@@ -9,7 +9,7 @@ import pytest
 
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.bubblewrap import launch
-from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
+from lego_rl.sandbox.bubblewrap.image import BubblewrapImage
 from lego_rl.sandbox.channel import Channel
 from lego_rl.sandbox.processes import descendants
 from lego_rl.sandbox.sandbox import Phase

@@ -15,7 +15,7 @@ import pytest
 from sandbox_tools import processes_named, python, shell
 
 from lego_rl.errors import SandboxError
-from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
+from lego_rl.sandbox.bubblewrap.image import BubblewrapImage
 from lego_rl.sandbox.cgroups import Cgroups
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.provider import Provider, TaskImage

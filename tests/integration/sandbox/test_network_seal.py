@@ -9,7 +9,7 @@ import pytest
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox import seccomp
 from lego_rl.sandbox.bubblewrap import launch, layout
-from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage
+from lego_rl.sandbox.bubblewrap.image import BubblewrapImage
 from lego_rl.sandbox.docker.box import DockerSandbox
 from lego_rl.sandbox.docker.image import DockerImage
 from lego_rl.sandbox.hole import Hole, HoleKind

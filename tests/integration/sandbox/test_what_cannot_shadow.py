@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from sandbox_tools import DOCKERFILE, HIDDEN, REPOSITORY, SPEC, TASK_TOML, write_files
 
-from lego_rl.sandbox.bubblewrap.provider import BubblewrapImage, BubblewrapProvider
+from lego_rl.sandbox.bubblewrap.image import BubblewrapImage
+from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
 from lego_rl.sandbox.grading import grade
 from lego_rl.sandbox.ownership.known_modules import SHADOWED_MODULES, is_everywhere
 from lego_rl.sandbox.ownership.rules import Ownership, Split

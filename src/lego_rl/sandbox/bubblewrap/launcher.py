@@ -45,26 +45,29 @@ def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> No
         raise OSError(error, f"mount {kind or 'bind'} {source} ({data}): {os.strerror(error)}", target)
 
 
-def enter_user_namespace(outside_uid: int, outside_gid: int, *, privileged: bool) -> None:
-    """Become uid 0 of a new user namespace in which the only user is `outside_uid`, with a mount namespace of its own.
+def enter_namespace_as_user() -> None:
+    """Become uid 0 of a new user namespace in which the only user is the caller, with a mount namespace of its own."""
+    uid, gid = os.getuid(), os.getgid()
+    os.unshare(os.CLONE_NEWUSER | os.CLONE_NEWNS)
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"0 {uid} 1")
+    _write("/proc/self/gid_map", f"0 {gid} 1")
 
-    A privileged caller keeps its rights until the map is written (by a child that stays outside), so that it needs no
-    permission for *unprivileged* user namespaces; an ordinary one writes its own map.
+
+def enter_namespace_as_root(outside: int) -> None:
+    """Likewise, where the only user is `outside`, a user and a group.
+
+    The caller keeps its rights until the map is written, by a child that stays outside, so that it needs no permission
+    for *unprivileged* user namespaces.
     """
-    if not privileged:
-        os.unshare(os.CLONE_NEWUSER | os.CLONE_NEWNS)
-        _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", f"0 {outside_uid} 1")
-        _write("/proc/self/gid_map", f"0 {outside_gid} 1")
-        return
     ready_read, ready_write = os.pipe()
     me = os.getpid()
     mapper = os.fork()
     if mapper == 0:
         os.close(ready_write)
         if os.read(ready_read, 1):
-            _write(f"/proc/{me}/uid_map", f"0 {outside_uid} 1")
-            _write(f"/proc/{me}/gid_map", f"0 {outside_gid} 1")
+            _write(f"/proc/{me}/uid_map", f"0 {outside} 1")
+            _write(f"/proc/{me}/gid_map", f"0 {outside} 1")
         os._exit(0)
     os.close(ready_read)
     os.unshare(os.CLONE_NEWUSER | os.CLONE_NEWNS)
@@ -117,17 +120,16 @@ def main() -> None:
     for path in request["cgroups"]:
         _write(f"{path}/cgroup.procs", str(os.getpid()))
     uid = request["uid"]
-    privileged = uid is not None
-    if privileged:
-        os.unshare(os.CLONE_NEWNS)
+    if uid is None:
+        enter_namespace_as_user()
     else:
-        enter_user_namespace(os.getuid(), os.getgid(), privileged=False)
+        os.unshare(os.CLONE_NEWNS)
     mount("none", "/", "", MS_REC | MS_PRIVATE)
     stage(request["binds"])
     for overlay in request["overlays"]:
         os.mkdir(f"{STAGE}/{overlay['name']}", 0o755)
-    if privileged:
-        enter_user_namespace(uid, uid, privileged=True)
+    if uid is not None:
+        enter_namespace_as_root(uid)
     mount_overlays(request["overlays"])
     end_with(request["owner"])
     os.chdir("/")

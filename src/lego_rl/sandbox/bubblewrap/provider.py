@@ -1,62 +1,22 @@
 """Bubblewrap as a way to isolate: the default, fast, without a daemon."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lego_rl.errors import UnservedTaskError
-from lego_rl.sandbox.bubblewrap.box import BubblewrapSandbox
+from lego_rl.sandbox.bubblewrap.image import BubblewrapImage, check_network
 from lego_rl.sandbox.bubblewrap.preflight import check_machine
 from lego_rl.sandbox.copies import copied, recipe_of
 from lego_rl.sandbox.disk import check_state_folder
-from lego_rl.sandbox.image import Image, PreparedTree, check_rootfs, prepare_image
-from lego_rl.sandbox.limits import DEFAULT_LIMITS, LimitReport, Limits
-from lego_rl.sandbox.mounts import Mount
+from lego_rl.sandbox.image import Image, check_rootfs, prepare_image
+from lego_rl.sandbox.limits import LimitReport
 from lego_rl.sandbox.probe import WORKDIR, probe
-from lego_rl.sandbox.provider import check_phase
-from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.state import State
-from lego_rl.sandbox.toolchain import Toolchain, prepare_toolchain
+from lego_rl.sandbox.toolchain import prepare_toolchain
 from lego_rl.tasks.history import DEFAULT_HISTORY, History
-from lego_rl.tasks.network import NO_NETWORK, Network, PublicNetwork
-
-
-@dataclass(frozen=True)
-class BubblewrapImage(PreparedTree):
-    """See `TaskImage`.
-
-    Attributes:
-        toolchain: The Python that they have.
-        state: Where they keep their files.
-        services: Where hosts are that tasks name, if not where their names lead (`SandboxSettings.services`).
-    """
-
-    toolchain: Toolchain
-    state: State
-    services: Mapping[str, str] = field(default_factory=dict)
-
-    async def start(
-        self,
-        phase: Phase,
-        *,
-        mounts: Sequence[Mount] = (),
-        limits: Limits = DEFAULT_LIMITS,
-        network: Network = NO_NETWORK,
-    ) -> BubblewrapSandbox:
-        """See `TaskImage.start`. The calling thread must outlive the sandbox."""
-        check_phase(phase, network)
-        check_network(network)
-        return await BubblewrapSandbox.start(
-            self.prepared,
-            self.toolchain,
-            phase,
-            mounts=mounts,
-            limits=limits,
-            state=self.state,
-            network=network,
-            services=self.services,
-        )
+from lego_rl.tasks.network import Network
 
 
 @dataclass(frozen=True)
@@ -119,16 +79,3 @@ class BubblewrapProvider:
     def reap(self) -> list[str]:
         """See `Provider.reap`."""
         return self.state.reap_stale()
-
-
-def check_network(network: Network) -> None:
-    """Refuse what cannot be relayed: anything but named hosts.
-
-    Raises:
-        UnservedTaskError: It is a public network.
-    """
-    if isinstance(network, PublicNetwork):
-        raise UnservedTaskError(
-            "bubblewrap gives tests no public network",
-            'name what they need: network_mode = "allowlist" and allowed_hosts in [verifier] of the task.toml',
-        )

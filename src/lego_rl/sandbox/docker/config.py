@@ -90,7 +90,7 @@ def container(
             "Tmpfs": _scratch(origin, limits),
             "Mounts": [
                 *map(_bind, _with_what_is_below(shown)),
-                _bind(Mount(run.report, REPORT_FOLDER), read_only=False),
+                _bind(Mount(run.report, REPORT_FOLDER)) | {"ReadOnly": False},
                 _work_tree(origin, phase, run),
             ],
         },
@@ -143,12 +143,12 @@ def _scratch(origin: Origin, limits: Limits) -> dict[str, str]:
     return {target: f"{options},mode={mode}" for target, mode in {**places, **dict(SCRATCH)}.items()}
 
 
-def _bind(mount: Mount, *, read_only: bool = True) -> dict[str, Any]:
+def _bind(mount: Mount) -> dict[str, Any]:
     return {
         "Type": "bind",
         "Source": str(mount.source),
         "Target": mount.target,
-        "ReadOnly": read_only,
+        "ReadOnly": True,
         "BindOptions": {"Propagation": "rprivate", "NonRecursive": True},
     }
 
