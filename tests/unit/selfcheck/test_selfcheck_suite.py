@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lego_rl.commands import selfcheck
+from lego_rl.commands import live_line, selfcheck
 from lego_rl.errors import ConfigError, SandboxError
 from lego_rl.sandbox.environments import ENVIRONMENTS
 from lego_rl.sandbox.settings import SandboxSettings
@@ -96,6 +96,7 @@ def test_the_command_fails_where_anything_did_not_hold(
         return report(why, wrong)
 
     monkeypatch.setattr(selfcheck, "check", check)
+    monkeypatch.setattr(live_line, "QUIET_SECONDS", -1.0)
     if why or wrong:
         with pytest.raises(SandboxError, match="counted" if why else "honest"):
             selfcheck.sandbox("bubblewrap", ["sandbox.processes=64"], as_json=False)
