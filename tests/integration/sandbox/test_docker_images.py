@@ -100,6 +100,33 @@ async def test_a_dockerfile_that_needs_a_build(
     assert provider.prepare(environment, workdir="/app") == image
 
 
+def test_what_a_dockerignore_leaves_out_is_in_no_image(provider: DockerProvider, base: str, environment: Path) -> None:
+    write_files(environment, {
+        ".dockerignore": "Dockerfile\n**/secret*\nnotes\n!notes/kept.md\n",
+        "Dockerfile": f"FROM {base}\nWORKDIR /srv\nCOPY . ./\n",
+        "repo/secret.txt": "s\n",
+        "notes/kept.md": "k\n",
+        "notes/other.md": "o\n",
+    })  # fmt: skip
+    image = provider.prepare(environment, workdir="/app")
+    files = {path.relative_to(image.pristine).as_posix() for path in image.pristine.rglob("*") if path.is_file()}
+    assert {"repo/calc/core.py", "notes/kept.md"} <= files
+    assert not files & {"repo/secret.txt", "notes/other.md"}
+
+
+def test_a_destination_above_the_work_directory_is_built(
+    provider: DockerProvider, base: str, environment: Path, tmp_path: Path
+) -> None:
+    """Without a build it would be a copy to outside of the prepared files."""
+    text = f"FROM {base}\nWORKDIR /srv/work\nCOPY repo/ ./\nCOPY repo/calc/core.py ../../../../written/\n"
+    write_files(environment, {"Dockerfile": text})
+    image = provider.prepare(environment, workdir="/app")
+    assert image.workdir == "/srv/work"
+    assert (image.pristine / "calc" / "core.py").is_file()
+    assert not list(image.pristine.rglob("written"))
+    assert not list(tmp_path.rglob("written"))
+
+
 async def test_an_image_that_a_task_names(provider: DockerProvider, base: str, environment: Path) -> None:
     image = provider.prepare(environment, workdir="/app", docker_image=base)
     files = {path.relative_to(image.pristine).as_posix() for path in image.pristine.rglob("*") if path.is_file()}
