@@ -41,6 +41,8 @@ from lego_rl.tasks.network import NO_NETWORK, Network
 HOST, TASK = "host", "task"
 """Values of ``sandbox.docker.image``: the host's own programs, and what a Dockerfile's ``FROM`` names."""
 BUILT = "lego-rl/task"
+CONTEXT = "2"
+"""Changes when a build would be given something else of an unchanged folder."""
 FROM = re.compile(r"FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE)
 
 
@@ -167,7 +169,7 @@ class ImageMaker:
         """
         for base in bases(self._dockerfile()):
             self._check_here(base)
-        name = f"{BUILT}:{fingerprint([self.environment])}"
+        name = f"{BUILT}:{fingerprint([self.environment], CONTEXT)}"
         with _one_at_a_time(self.state):
             if self.engine.image(name) is None:
                 with built_context(self.environment) as context:

@@ -41,7 +41,7 @@ class Run:
         user_namespaces: Whether pods get one.
     """
 
-    def __init__(self, api: Api, settings: KubernetesSettings, owned: Lease, user_namespaces: bool) -> None:
+    def __init__(self, api: Api, settings: KubernetesSettings, owned: Lease, *, user_namespaces: bool) -> None:
         self.api = api
         self.settings = settings
         self.identity = replace(_identity(settings, owned.metadata.name), owner=lease.reference(owned))
@@ -202,7 +202,7 @@ async def _start(settings: KubernetesSettings) -> Run:
         supported = settings.user_namespaces == "supported" and await api.version() >= USER_NAMESPACES_SINCE
         identity = _identity(settings, new_name())
         owned = read(Lease, await api.create(api.path(lease.GROUP, "leases"), lease.new_lease(identity)))
-        run = Run(api, settings, owned, supported)
+        run = Run(api, settings, owned, user_namespaces=supported)
         try:
             await api.create(api.path("v1", "configmaps"), manifests.programs(run.identity))
             await run.policy(policies.deny_all(run.identity))
