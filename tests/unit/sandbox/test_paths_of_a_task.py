@@ -1,6 +1,5 @@
 """No path that a task or an image names becomes one of the host outside of the task's own folders."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +15,7 @@ from lego_rl.sandbox.docker.answers import ImageConfig
 from lego_rl.sandbox.docker.root import image_root
 from lego_rl.sandbox.dockerfile import NeedsBuildError, read_dockerfile
 from lego_rl.sandbox.image import Image, prepare_image
+from lego_rl.sandbox.outside_user import give_to_sandbox
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.tree_tests import SandboxedRunner
 from lego_rl.tasks.build import write_task
@@ -146,7 +146,7 @@ def rootfs(tmp_path: Path) -> Path:
     folder = tmp_path / "rootfs"
     (folder / "usr").mkdir(parents=True)
     for path in (folder, folder / "usr"):
-        shutil.chown(path, *([1_900_000_001] * 2))
+        give_to_sandbox(path)
     return folder
 
 
