@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -27,6 +28,7 @@ from lego_rl.sandbox.sandbox import Phase
 from lego_rl.sandbox.seal import verify_seal
 from lego_rl.sandbox.verdict import Patch
 from lego_rl.tasks.task import Task, TestSpec
+from lego_rl.threads import in_thread
 
 LIMITS = Limits(memory_mb=1024, disk_mb=256)
 STEPS = ("start", "seal", "take", "grade_start", "stop")
@@ -100,10 +102,10 @@ class SandboxBench:
             "commits": self._size.commits,
         }
         with tempfile.TemporaryDirectory(prefix="lego-rl-bench-") as folder:
-            task = await asyncio.to_thread(write_task, Path(folder) / "task", self._size)
+            task = await in_thread(partial(write_task, Path(folder) / "task", self._size))
             for name, provider in providers.items():
                 try:
-                    await asyncio.to_thread(provider.check)
+                    await in_thread(provider.check)
                 except SandboxError as error:
                     self._progress(f"{name}: not here: {error.problem}")
                     figures[name] = {"unavailable": error.problem, "fix": error.fix}
@@ -113,9 +115,9 @@ class SandboxBench:
 
     async def _measure(self, name: str, provider: Provider, task: Task) -> Measured:
         self._progress(f"{name}: preparing the image")
-        await asyncio.to_thread(provider.reap)
+        await in_thread(provider.reap)
         began = time.perf_counter()
-        image = await asyncio.to_thread(provider.prepare, task.path / "environment", workdir=WORKDIR)
+        image = await in_thread(partial(provider.prepare, task.path / "environment", workdir=WORKDIR))
         prepare_s = time.perf_counter() - began
         await trial(task, image)  # what is made once a process is made now
         done: list[Overhead] = []
@@ -148,7 +150,7 @@ async def trial(task: Task, image: TaskImage) -> Overhead:
         await agent.exec(["sh", "-c", CHANGE])
         with spent.step("take"):
             await agent.kill()
-            patch = await asyncio.to_thread((await agent.snapshot()).diff, image.pristine)
+            patch = await in_thread(partial((await agent.snapshot()).diff, image.pristine))
         _check(patch)
         with spent.step("grade_start"):
             grading = await image.start(Phase.GRADING, limits=LIMITS)

@@ -4,7 +4,6 @@ Invariant: what comes back is fully resolved; writing it out with `dump` and rea
 """
 
 import difflib
-import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import tomli_w
 from pydantic import BaseModel
 
+from lego_rl.documents import DocumentError, read_toml
 from lego_rl.errors import ConfigError
 from lego_rl.settings import shown, validate
 
@@ -28,12 +28,12 @@ def read[M: BaseModel](model: type[M], path: Path, overrides: Iterable[str] = ()
         ConfigError: The file, a key or a value cannot be used; the message names the key and the nearest valid one.
     """
     try:
-        raw = _parse(path.read_text(encoding="utf-8"))
+        raw = read_toml(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ConfigError(f"there is no recipe {path}", _nearest_recipe(path)) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read recipe {path}: {error}", "name a readable TOML file") from error
-    except _NotTomlError as error:
+    except DocumentError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}", "mend the line it names") from error
     for override in overrides:
         _apply(raw, override)
@@ -57,19 +57,6 @@ def dump(recipe: BaseModel) -> str:
     return tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))
 
 
-class _NotTomlError(Exception):
-    """Text that is no TOML, or that Python's reader gives up on."""
-
-
-def _parse(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except RecursionError as error:
-        raise _NotTomlError("it is nested too deeply") from error
-    except ValueError as error:  # also a number of more digits than Python converts
-        raise _NotTomlError(str(error)) from error
-
-
 def _nearest_recipe(path: Path) -> str:
     folder = path.parent if path.parent.is_dir() else Path("recipes")
     names = sorted(p.name for p in folder.glob("*.toml")) if folder.is_dir() else []
@@ -87,9 +74,9 @@ def _apply(raw: dict[str, Any], override: str) -> None:
             "write for example --set train.steps=12",
         )
     try:
-        parsed = _parse(f"value = {text}")
+        parsed = read_toml(f"value = {text}")
         value = parsed["value"] if len(parsed) == 1 else text
-    except _NotTomlError:
+    except DocumentError:
         value = text
     *sections, leaf = key.split(".")
     target: Any = raw

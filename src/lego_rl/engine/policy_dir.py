@@ -8,7 +8,6 @@ A policy directory is an ordinary Hugging Face directory: config.json, model.saf
 tokenizer.json, and a chat template for those who render one. Weights are read by their safetensors headers only.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -17,6 +16,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from lego_rl.documents import read_json
 from lego_rl.errors import ConfigError
 
 CONFIG = "config.json"
@@ -114,12 +114,12 @@ def inspect_policy(path: Path) -> PolicyFacts:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ConfigError(
             f"{path} is missing", "a policy directory holds it; copy it from where the policy was saved"
         ) from error
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{path} is not JSON: {error}", "save the policy again") from error
     if not isinstance(content, dict):
         raise ConfigError(f"{path} is not a JSON object", "save the policy again")
@@ -187,14 +187,14 @@ def _read_header(file: Path) -> dict[str, _Stored]:
     try:
         with file.open("rb") as opened:
             length = int.from_bytes(opened.read(8), "little")
-            header = json.loads(opened.read(min(length, _MOST_HEADER_BYTES)))
+            header = read_json(opened.read(min(length, _MOST_HEADER_BYTES)))
         entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
         stored = {
             name: _Stored(entry["dtype"], tuple(entry["shape"]), entry["data_offsets"][1] - entry["data_offsets"][0])
             for name, entry in entries.items()
         }
         complete = file.stat().st_size == 8 + length + sum(tensor.size for tensor in stored.values())
-    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, MemoryError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, MemoryError) as error:
         raise ConfigError(f"{file} is no safetensors file: {error}", "save or copy the policy again") from error
     if not complete:
         raise ConfigError(f"{file} is cut short", "save or copy the policy again")

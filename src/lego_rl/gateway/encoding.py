@@ -19,6 +19,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from lego_rl.documents import read_json
 from lego_rl.errors import TemplateError
 
 _ESCAPE = "\ufdd0"
@@ -46,7 +47,7 @@ class Encoder:
 
     def __init__(self, tokenizer_json: str) -> None:
         try:
-            spec = json.loads(tokenizer_json)
+            spec = read_json(tokenizer_json)
             self._full = Tokenizer.from_str(tokenizer_json)
             added = {token["content"]: int(token["id"]) for token in spec["added_tokens"]}
             odd = [t["content"] for t in spec["added_tokens"] if _needs_rules(t)]

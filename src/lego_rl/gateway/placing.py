@@ -16,9 +16,10 @@ from lego_rl.gateway.call import Call, Request
 from lego_rl.gateway.position import Position
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.gateway.template import ChatTemplate, Sheet
-from lego_rl.gateway.threads import LARGE_CHARACTERS, REQUESTS, in_thread
+from lego_rl.gateway.threads import LARGE_CHARACTERS, REQUESTS
 from lego_rl.gateway.tree import TokenTree
 from lego_rl.messages import Message
+from lego_rl.threads import in_thread
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from lego_rl.gateway.exchange import Exchange
 from lego_rl.gateway.json_text import BODY_DEPTH
 from lego_rl.gateway.refusals import BodyStalled, BudgetSpent, ContextOverflow, InternalFault
 from lego_rl.gateway.session import Session
-from lego_rl.gateway.threads import LARGE_CHARACTERS, REQUESTS, in_thread
+from lego_rl.gateway.threads import LARGE_CHARACTERS, REQUESTS
+from lego_rl.threads import in_thread
 
 _HEAD_START_SECONDS = 0.05
 """How long a stream's headers wait after the request was admitted: a failure of the engine that is there by then gets a

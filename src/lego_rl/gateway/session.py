@@ -28,13 +28,14 @@ from lego_rl.gateway.sampling import SessionSampling
 from lego_rl.gateway.settings import DEFAULT_CAPTURE, CaptureSettings
 from lego_rl.gateway.spool import TEMPORARY, RouteSpool
 from lego_rl.gateway.template import ChatTemplate
-from lego_rl.gateway.threads import LARGE_CHARACTERS, REQUESTS, in_thread
+from lego_rl.gateway.threads import LARGE_CHARACTERS, REQUESTS
 from lego_rl.gateway.tool_calls import ToolCallParser
 from lego_rl.gateway.tool_calls.text import TextParser
 from lego_rl.gateway.trajectory import Trajectory
 from lego_rl.gateway.tree import TokenTree
 from lego_rl.gateway.turn import read_turn
 from lego_rl.messages import Message
+from lego_rl.threads import in_thread
 
 _LOG = logging.getLogger(__name__)
 

@@ -14,7 +14,6 @@ Conversations are made to fit what templates accept: system messages at the fron
 a system message further back becomes a user message, in its place.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 
 import jinja2
 
+from lego_rl.documents import read_json
 from lego_rl.errors import TemplateError
 from lego_rl.gateway.encoding import MARK, Encoder
 from lego_rl.gateway.template_language import template_environment
@@ -247,7 +247,7 @@ def _read(path: Path) -> str:
 def _stop_ids(path: Path, size: int) -> list[int]:
     """The ``eos_token_id`` of a ``generation_config.json``: none, one or several, of a tokenizer's `size` ids."""
     try:
-        stops = json.loads(_read(path)).get("eos_token_id")
+        stops = read_json(_read(path)).get("eos_token_id")
         ids = [] if stops is None else [stops] if isinstance(stops, int) else list(stops)
         if not all(type(each) is int and 0 <= each < size for each in ids):
             raise TypeError(f"eos_token_id is {stops!r}, the tokenizer has {size} ids")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lego_rl.documents import read_json
 from lego_rl.errors import HarnessError
 from lego_rl.harness.base import BundleSpec, HarnessBundle
 
@@ -76,14 +77,14 @@ class Record:
         """
         path = folder / "bundle.json"
         try:
-            raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            raw: dict[str, Any] = read_json(path.read_text(encoding="utf-8"))
             if raw["format"] != FORMAT:
                 raise ValueError(f"format {raw['format']}")
             files = {name: Entry.read(entry) for name, entry in raw["files"].items()}
             if not all(isinstance(raw[key], str) for key in ("name", "version", "licence", "build", "hash")):
                 raise TypeError("a name is no text")
             return cls(raw["name"], raw["version"], raw["licence"], raw["build"], raw["hash"], files)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise HarnessError(
                 f"{path} is not a bundle record: {error!r}", f"delete {folder} and run: lego-rl harness install"
             ) from error

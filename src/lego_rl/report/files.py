@@ -1,7 +1,5 @@
 """Reads what a report needs of a run directory: no token arrays, so that a thousand trials are read in a second."""
 
-import json
-import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from lego_rl.documents import read_json, read_toml
 from lego_rl.errors import RunError
 from lego_rl.gateway.trajectory import Accounting
 from lego_rl.rollout.journal import Entry, read_journal
@@ -74,8 +73,8 @@ class RunFiles:
             RunError: It is not TOML.
         """
         try:
-            return tomllib.loads(self.directory.recipe.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            return read_toml(self.directory.recipe.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
             raise RunError(f"cannot read {self.directory.recipe}: {error}", "restore the file from a copy") from error
 
     @cached_property
@@ -166,7 +165,7 @@ class RunFiles:
         if text is None:
             return None
         try:
-            document: dict[str, Any] = json.loads(text)
+            document: dict[str, Any] = read_json(text)
         except ValueError as error:
             raise RunError(
                 f"the conversation of {trial.spec.id} is no JSON: {error}", "restore the run from a copy"

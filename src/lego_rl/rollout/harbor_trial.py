@@ -6,7 +6,6 @@ What is read afterwards was written by code of the host: Harbor's result, and th
 """
 
 import builtins
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from harbor.trial.errors import AgentSetupTimeoutError, EnvironmentStartTimeoutE
 from harbor.trial.trial import Trial
 from pydantic import TypeAdapter
 
+from lego_rl.documents import read_json
 from lego_rl.errors import LegoError
 from lego_rl.harness.start import BUNDLE_MOUNT
 from lego_rl.rollout.spec import Grading, TrialSpec
@@ -160,7 +160,7 @@ def _read_grades(folder: Path) -> Grades:
     return Grades(
         patch=patch_from_json(patch.read_text()) if patch.exists() else None,
         verdict=verdict_from_json(verdict.read_text()) if verdict.exists() else None,
-        limit_hits=_LIMIT_HITS.validate_python(json.loads(limits.read_text())["hits"]) if limits.exists() else None,
+        limit_hits=_LIMIT_HITS.validate_python(read_json(limits.read_text())["hits"]) if limits.exists() else None,
     )
 
 

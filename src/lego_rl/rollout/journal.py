@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from lego_rl.documents import read_json
 from lego_rl.durable import sync_folder
 from lego_rl.errors import RunError
 from lego_rl.messages import Json
@@ -154,7 +155,7 @@ def _decode(line: bytes, number: int) -> Entry | None:
     if not line.endswith(b"\n"):
         return None
     try:
-        body = json.loads(line)
+        body = read_json(line)
         checksum = body.pop("crc")
         entry = Entry(number=body["n"], at=body["at"], kind=body["kind"], data=body["data"])
     except (ValueError, KeyError, TypeError, AttributeError):

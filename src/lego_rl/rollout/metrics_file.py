@@ -4,10 +4,10 @@ Invariant: a step is finished when its checkpoint is on the disk. Its row is wri
 that was killed can be of a step that a resumed run does again.
 """
 
-import json
 import re
 from pathlib import Path
 
+from lego_rl.documents import read_json
 from lego_rl.errors import RunError
 
 type Figure = float | int | str | None
@@ -30,7 +30,7 @@ def read_rows(path: Path) -> list[Row]:
         return [_row(line) for line in lines if line.endswith(b"\n")]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise RunError(f"cannot read {path}: {error}", "restore the file from a copy") from error
 
 
@@ -47,7 +47,7 @@ def finished_rows(path: Path, finished: int) -> list[Row]:
 
 
 def _row(line: bytes) -> Row:
-    row = json.loads(line)
+    row = read_json(line)
     if not isinstance(row, dict) or not isinstance(row.get("step"), int):
         raise ValueError("a line is no object with a step")
     return row

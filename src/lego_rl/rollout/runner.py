@@ -18,7 +18,6 @@ from functools import partial
 from typing import Protocol
 
 from lego_rl.errors import ConfigError, RunError
-from lego_rl.gateway.threads import in_thread
 from lego_rl.rollout.batch_check import check_batch, is_unattributed, too_many_unattributed
 from lego_rl.rollout.faults import MOST_TRIES, Ended
 from lego_rl.rollout.journal import Journal
@@ -37,6 +36,7 @@ from lego_rl.rollout.settled import (
 )
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import TrialStore, UnrecordableError
+from lego_rl.threads import in_thread
 
 _FEWEST_RETRIES = 8
 LONGEST_PAUSE_SEC = 60.0

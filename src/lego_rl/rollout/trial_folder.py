@@ -20,6 +20,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from lego_rl.documents import read_json
 from lego_rl.errors import LegoError, RunError
 from lego_rl.formats import check_format
 from lego_rl.gateway.store import TOKENS_FILE, TRAJECTORY_FILE, read_text, read_trajectory, write_trajectory
@@ -162,7 +163,7 @@ class TrialFolder:
         """What ``outcome.json`` holds; raises as `read` does."""
         path = self.path / OUTCOME_FILE
         with self._reading(path):
-            content = json.loads(path.read_text(encoding="ascii"))
+            content = read_json(path.read_text(encoding="ascii"))
             check_format(path, content.get("format") if isinstance(content, dict) else None, FORMAT)
             head = _OUTCOME.validate_python(content)
         if head.spec.id != self.trial_id:

@@ -9,6 +9,7 @@ import zlib
 from pathlib import PurePosixPath
 from typing import Any, get_args
 
+from lego_rl.documents import read_json
 from lego_rl.errors import RunError
 from lego_rl.sandbox.records import is_plain
 from lego_rl.sandbox.report import MAX_REPORT_BYTES
@@ -41,7 +42,7 @@ def patch_from_json(text: str) -> Patch:
         RunError: It is none, or one of its paths leads out of a work tree.
     """
     try:
-        raw = json.loads(text)
+        raw = read_json(text)
         changes = tuple(_change(entry) for entry in raw["changes"])
         dropped = {str(path): str(reason) for path, reason in raw["dropped"].items()}
         more = {str(reason): int(count) for reason, count in raw["more_dropped"].items()}
@@ -75,7 +76,7 @@ def verdict_from_json(text: str) -> Verdict:
         RunError: It is none; a reward other than 0 and 1 is not one.
     """
     try:
-        raw = json.loads(text)
+        raw = read_json(text)
         reward, tests = raw["reward"], dict(raw["tests"])
         if isinstance(reward, bool) or reward not in (0, 1) or not set(tests.values()) <= set(_STATUSES):
             raise ValueError("a reward is 0 or 1 and a status one of " + ", ".join(_STATUSES))

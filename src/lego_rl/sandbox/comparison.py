@@ -4,6 +4,7 @@ Invariant: no program runs on the agent's files (git least of all: its configura
 agent's), no link is followed, and a path that differs is in the patch or has a reason why it is not: in `Patch.dropped`
 or, where that is full, counted in `Patch.more_dropped`. Where there is room for no more, what the task's files became
 comes first and then the smallest new files and links: what an agent has generated cannot crowd out what it has mended.
+What it has deleted takes no room, for there is no more of it than the task brought.
 """
 
 import os
@@ -29,6 +30,7 @@ from lego_rl.sandbox.verdict import Change, Patch
 MAX_FILE_BYTES = 16 << 20
 MAX_PATCH_BYTES = 64 << 20
 MAX_CHANGES = 20_000
+"""Files and links that a patch brings; what it deletes does not count."""
 MAX_DROPPED = 1_000
 MAX_DEPTH = 100
 MAX_PATH_BYTES = 2_048
@@ -108,7 +110,7 @@ class Comparison:
         self._dropped: dict[str, str] = {}
         self._more_dropped: Counter[str] = Counter()
         self._too_large = False
-        self._bytes_left = MAX_PATCH_BYTES
+        self._bytes_left, self._changes_left = MAX_PATCH_BYTES, MAX_CHANGES
         self._new: list[Found] = []
         self._deadline = Deadline(DIFF_SECONDS, "the diff of a work tree", "lower storage_mb of the task")
         self._below("", pristine, tree.names(""), hidden=False)
@@ -198,12 +200,13 @@ class Comparison:
     def _take(self, lower: Path | None, found: Found) -> None:
         """Take a file or link, as far as there is room: what the patch cannot take is not even read."""
         self._uncover(lower, found.path)
-        if len(self.changes) >= MAX_CHANGES:
+        if not self._changes_left:
             self._drop(found.path, TOO_MANY_CHANGES)
         elif found.size > self._bytes_left:
             self._drop(found.path, ALL_TOO_LARGE)
         else:
             self._bytes_left -= found.size
+            self._changes_left -= 1
             self.changes[found.path] = found
 
     def _uncover(self, lower: Path | None, path: str) -> None:

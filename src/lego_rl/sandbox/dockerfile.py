@@ -4,12 +4,12 @@ Invariant: an instruction that is not understood is an error, never ignored, so 
 the same Dockerfile gives with one. What ``FROM`` names is the caller's root file system.
 """
 
-import json
 import re
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lego_rl.documents import read_json
 from lego_rl.errors import TaskError, UnservedTaskError
 from lego_rl.sandbox import paths
 
@@ -115,7 +115,7 @@ def _words(argument: str, line: str, path: Path) -> list[str]:
     """
     if argument.startswith("["):
         try:
-            words = json.loads(argument)
+            words = read_json(argument)
         except ValueError:  # Docker then takes it for words, too
             words = None
         if isinstance(words, list) and all(isinstance(word, str) for word in words):
@@ -124,6 +124,20 @@ def _words(argument: str, line: str, path: Path) -> list[str]:
         return shlex.split(argument)
     except ValueError as error:
         raise TaskError(f"{path}: {line}: {error}", "mend the Dockerfile") from error
+
+
+def _variable(word: str, path: Path) -> tuple[str, str]:
+    """Name and value of a variable of the sandbox.
+
+    Raises:
+        TaskError: It has no name, or nothing could be started with it.
+    """
+    name, assigned, value = word.partition("=")
+    if not name or not assigned:
+        raise TaskError(f"{path}: ENV has {word[:200]!r}, which is no variable", "write ENV NAME=VALUE")
+    if name == "PATH" and not value:
+        raise TaskError(f"{path}: ENV leaves PATH empty", "name the folders of programs, or leave PATH out")
+    return name, value
 
 
 def _apply(recipe: Recipe, instruction: str, argument: str, path: Path) -> None:
@@ -142,9 +156,7 @@ def _apply(recipe: Recipe, instruction: str, argument: str, path: Path) -> None:
                 raise NeedsBuildError(f"{path}: ENV without a variable", "write ENV NAME=VALUE")
             if "=" not in words[0]:
                 words = [f"{words[0]}={' '.join(words[1:])}"]
-            for word in words:
-                key, _, value = word.partition("=")
-                recipe.env[key] = value
+            recipe.env |= dict(_variable(word, path) for word in words)
         case "COPY":
             words = _words(argument, f"COPY {argument}", path)
             # A here-document, or a pattern, of which there may be any number of files.

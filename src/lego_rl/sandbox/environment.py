@@ -14,6 +14,7 @@ import tarfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, override
 
@@ -34,6 +35,7 @@ from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.user import UID, USER
 from lego_rl.tasks.task import Task, history_of
 from lego_rl.tasks.usable import NO_AGENT_NETWORK
+from lego_rl.threads import in_thread
 
 DEFAULT_WORKDIR = "/app"
 LOGS = "/logs"
@@ -237,7 +239,7 @@ class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no
             raise SandboxError(f"{source_path} is not a file in the sandbox", "fetch a folder with download_dir")
         target = Path(target_path)
         record = Record(target.name, "file", records[0].content, records[0].mode)
-        await asyncio.to_thread(write_tree, [record], target.parent)
+        await in_thread(partial(write_tree, [record], target.parent))
 
     @override
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
@@ -245,7 +247,7 @@ class SealedEnvironment(BaseEnvironment):  # type: ignore[misc]  # Harbor has no
         records = await (self.sandbox.logs if is_log else self.sandbox.get)(source_dir)
         # Harbor parses a file of this name on the host, and a malformed one would spare the agent its grading.
         kept = [_without_link(record) for record in records if record.path != HARBOR_PARSES]
-        await asyncio.to_thread(write_tree, kept, Path(target_dir))
+        await in_thread(partial(write_tree, kept, Path(target_dir)))
 
     def _task(self) -> Task | None:
         """The task that this environment belongs to, if it has tests that can be run."""

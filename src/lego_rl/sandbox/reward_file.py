@@ -3,9 +3,10 @@
 Invariant: 0 or 1, as a number, and nothing else. What the tested code wrote there is as hostile as a test report.
 """
 
-import json
 import re
 from typing import Literal
+
+from lego_rl.documents import read_json
 
 MAX_REWARD_BYTES = 1 << 16
 _TEXT = re.compile(r"\s*([01])(?:\.0*)?\s*")
@@ -42,8 +43,8 @@ def _of_json(content: bytes) -> Literal[0, 1]:
     try:
         if len(content) > MAX_REWARD_BYTES:
             raise ValueError("it is too large")
-        said = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        said = read_json(content)
+    except ValueError as error:
         raise InvalidRewardError(f"reward.json cannot be read: {str(error)[:200]}") from error
     # Harbor takes a number, or a table of them; of more than one it is the one by that name that counts.
     values = list(said.values()) if isinstance(said, dict) else [said]

@@ -6,7 +6,6 @@ Invariant: the solution is made on the host from its files or its patch, to the 
 import asyncio
 import hashlib
 import json
-import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -16,6 +15,7 @@ from typing import Any
 from harbor.models.task.config import TaskConfig
 from pydantic import ValidationError
 
+from lego_rl.documents import read_toml
 from lego_rl.errors import TaskError
 from lego_rl.sandbox.grading import declared, grade
 from lego_rl.sandbox.grading_run import seconds_for
@@ -146,7 +146,7 @@ def _config(task: Path) -> TaskConfig:
         TaskError: Harbor does not take it.
     """
     try:
-        return TaskConfig.model_validate(tomllib.loads((task / "task.toml").read_text(encoding="utf-8")))
+        return TaskConfig.model_validate(read_toml((task / "task.toml").read_text(encoding="utf-8")))
     except (OSError, ValueError, ValidationError) as error:
         said = " ".join(str(error).split())[:300]
         raise TaskError(f"Harbor does not take {task / 'task.toml'}: {said}", "mend the file") from error

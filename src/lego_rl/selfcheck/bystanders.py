@@ -13,11 +13,13 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import override
 
 from lego_rl.errors import SandboxError
 from lego_rl.selfcheck.target import Secrets
+from lego_rl.threads import in_thread
 
 VARIABLE = "LEGO_RL_SELFCHECK_SECRET"
 SECRET_FILE, DOCKER_SOCKET, WRITABLE = "secret.txt", "docker.sock", "writable"
@@ -65,7 +67,7 @@ async def bystanders(folder: Path, kept: Secrets) -> AsyncIterator[Bystanders]:
         OSError: The host refuses a server or a file.
         SandboxError: It refuses shared memory.
     """
-    await asyncio.to_thread(_write_files, folder, kept.file)
+    await in_thread(partial(_write_files, folder, kept.file))
     abstract = f"lego-rl-selfcheck-{secrets.token_hex(8)}"
 
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -4,13 +4,13 @@ Invariant: a trial here is one of `run_trial`, from the specification to the rec
 a policy; only the engine says one fixed sentence.
 """
 
-import asyncio
 import os
 import stat
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.resources import as_file
 from importlib.resources import files as resources
 from pathlib import Path
@@ -34,6 +34,7 @@ from lego_rl.selfcheck.attack import Target
 from lego_rl.selfcheck.bystanders import NEIGHBOUR, WRITABLE, Bystanders, bystanders
 from lego_rl.selfcheck.script_harness import NAME, ScriptHarness
 from lego_rl.selfcheck.target import PROCESSES, SCRATCH_MB, Secrets, write_tasks
+from lego_rl.threads import in_thread
 
 BUDGET = Budget(turns=4, context_tokens=4_000, output_tokens=64, wall_clock_sec=30.0)
 MARK = "reached:"
@@ -98,7 +99,7 @@ class Ground:
             family="selfcheck",
         )
         record = await run_trial(spec, runtime)
-        reached = await asyncio.to_thread(lambda: tuple(self._reached(name, record)))
+        reached = await in_thread(lambda: tuple(self._reached(name, record)))
         return Tried(record, reached, time.perf_counter() - started)
 
     def _reached(self, name: str, record: TrialRecord) -> Iterator[str]:
@@ -134,7 +135,7 @@ async def prepared(settings: SandboxSettings) -> AsyncIterator[Ground]:
         (folder / "host").mkdir()
         async with AsyncExitStack() as stack:
             host = await stack.enter_async_context(bystanders(folder / "host", kept))
-            tasks = await asyncio.to_thread(write_tasks, folder / "tasks", kept)
+            tasks = await in_thread(partial(write_tasks, folder / "tasks", kept))
             gateway = _gateway()
             runtime = Runtime(
                 gateway=gateway,
@@ -154,7 +155,7 @@ async def prepared(settings: SandboxSettings) -> AsyncIterator[Ground]:
 async def _neighbour(settings: SandboxSettings, task: Path, kept: Secrets) -> AsyncIterator[Sandbox]:
     """Another trial's sandbox, with a secret in a file and in the environment and arguments of a process."""
     provider = provider_of(settings)
-    image = await asyncio.to_thread(lambda: provider.prepare(task / "environment", workdir="/app"))
+    image = await in_thread(lambda: provider.prepare(task / "environment", workdir="/app"))
     sandbox = await image.start(Phase.AGENT)
     script = (
         f"""echo "$SECRET" > /tmp/neighbour; setsid bash -c 'sleep 1000; true' {NEIGHBOUR} "$SECRET" &>/dev/null &"""

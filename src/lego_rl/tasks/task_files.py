@@ -3,13 +3,12 @@
 Invariant: a file that says something impossible is an error that names it and what is wrong in it, in one line.
 """
 
-import json
-import tomllib
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 
+from lego_rl.documents import DocumentError, read_json, read_toml
 from lego_rl.errors import TaskError
 from lego_rl.tasks import written
 from lego_rl.tasks.history import AgentHistory, GradingHistory
@@ -105,8 +104,8 @@ def read_config(path: Path) -> Config:
         TaskError: It is not there, or says something impossible.
     """
     try:
-        return Config.model_validate(tomllib.loads(read_text(path)))
-    except tomllib.TOMLDecodeError as error:
+        return Config.model_validate(read_toml(read_text(path)))
+    except DocumentError as error:
         raise TaskError(f"{path} is not valid TOML: {error}", "mend the file") from error
     except ValidationError as error:
         raise TaskError(f"{path}: {_first(error)}", "mend the file") from error
@@ -119,8 +118,8 @@ def read_spec(path: Path) -> Spec:
         TaskError: It is not there, or is none.
     """
     try:
-        return Spec.model_validate(json.loads(read_text(path)))
-    except (json.JSONDecodeError, RecursionError, ValidationError) as error:
+        return Spec.model_validate(read_json(read_text(path)))
+    except (DocumentError, ValidationError) as error:
         said = _first(error) if isinstance(error, ValidationError) else repr(error)
         raise TaskError(
             f"{path} is not a test specification: {said}",

@@ -7,6 +7,7 @@ import difflib
 
 PROTECTING = ("editable", "visible", "base_commit", "history", "grading_history", "verifier_ports")
 """Keys of ``[metadata]`` that decide what an agent may see and what grading keeps."""
+MAX_NAME_BYTES, MAX_PATH = 255, 2_048
 MISSPELT = 0.85
 """How alike a key has to be to one of these to count as that, misspelt (0 to 1)."""
 
@@ -26,7 +27,9 @@ def variable(name: str) -> str:
 
 
 def plain(path: str) -> str:
-    """A path below the work directory."""
+    """A path below the work directory, of a length that file systems have."""
+    if max(len(part.encode(errors="replace")) for part in path.split("/")) > MAX_NAME_BYTES or len(path) > MAX_PATH:
+        raise ValueError(f"{path[:80]!r}… is longer than the path of a file")
     if path.startswith("/") or not {"", ".", ".."}.isdisjoint(path.split("/")):
         raise ValueError(f"{path!r} is not a path below the work directory")
     return passable(path)

@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from lego_rl import __version__
+from lego_rl.documents import read_json
 from lego_rl.errors import ConfigError
 from lego_rl.formats import check_format
 from lego_rl.gateway.settings import Reasoning
@@ -91,7 +92,7 @@ class PolicyCard:
         if not path.is_file():
             return None
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = read_json(path.read_text(encoding="utf-8"))
             check_format(path, content.get("format") if isinstance(content, dict) else None, FORMAT)
             return _CARD.validate_python(content)
         except (OSError, ValueError, ValidationError) as error:

@@ -16,6 +16,7 @@ import torch
 from safetensors import SafetensorError
 from transformers import PreTrainedModel
 
+from lego_rl.documents import read_json
 from lego_rl.engine.embedded.policy import save_policy
 from lego_rl.errors import RunError
 from lego_rl.train.card import PolicyCard
@@ -88,7 +89,7 @@ def read(directory: Path, optimizer: torch.optim.Optimizer) -> int:
         RunError: The directory is no complete checkpoint, was altered, or belongs to another policy.
     """
     try:
-        state = json.loads((directory / STATE).read_text(encoding="utf-8"))
+        state = read_json((directory / STATE).read_text(encoding="utf-8"))
         version = int(state["version"])
         altered = [name for name, digest in state["sha256"].items() if _digest(directory / name) != digest]
         if altered:

@@ -22,9 +22,10 @@ from lego_rl.gateway.call import Request
 from lego_rl.gateway.refusals import BudgetSpent, ContextOverflow
 from lego_rl.gateway.session import Session
 from lego_rl.gateway.template import ChatTemplate
-from lego_rl.gateway.threads import REQUESTS, in_thread
+from lego_rl.gateway.threads import REQUESTS
 from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.messages import Message, Tool, ToolCall
+from lego_rl.threads import in_thread
 
 HUGE = "a" * 3_000_000
 HUGE_BODIES: dict[str, tuple[list[Message], list[Tool]]] = {

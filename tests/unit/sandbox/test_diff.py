@@ -234,7 +234,7 @@ def test_what_was_generated_does_not_crowd_out_what_was_mended(
     layers: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upper, pristine = layers
-    monkeypatch.setattr(comparison, "MAX_CHANGES", 4)
+    monkeypatch.setattr(comparison, "MAX_CHANGES", 3)
     write(pristine, {"zz/core.py": b"a - b", "zz/gone.py": b"x"})
     write(upper, {f"data/{number}": b"x" * 100 * number for number in range(1, 9)})
     write(upper, {"zz/core.py": b"a + b", "zz/new.py": b"x", "links/a": "b" * 200})
@@ -243,6 +243,23 @@ def test_what_was_generated_does_not_crowd_out_what_was_mended(
     assert [change.path for change in patch.changes] == ["data/1", "zz/core.py", "zz/gone.py", "zz/new.py"]
     assert set(patch.dropped.values()) == {comparison.TOO_MANY_CHANGES}
     assert {"links/a", "data/2", "data/8"} <= set(patch.dropped)
+
+
+def test_what_was_deleted_does_not_crowd_out_what_was_mended(
+    layers: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upper, pristine = layers
+    monkeypatch.setattr(comparison, "MAX_CHANGES", 2)
+    write(pristine, {f"assets/{number}": b"x" for number in range(9)} | {"core.py": b"a - b"})
+    write(upper, {"core.py": b"a + b", "new.py": b"x"})
+    white_out(upper / "assets")
+    patch = OverlaySnapshot(upper).diff(pristine)
+    assert [change.path for change in patch.changes] == [
+        *(f"assets/{number}" for number in range(9)),
+        "core.py",
+        "new.py",
+    ]
+    assert (patch.dropped, patch.too_large) == ({}, False)
 
 
 def test_a_large_file_in_place_of_a_folder_does_not_leave_what_was_in_it(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from lego_rl.errors import TaskError
 from lego_rl.sandbox.copies import recipe_of
 from lego_rl.sandbox.docker.image import bases, built_context
 from lego_rl.sandbox.dockerfile import NeedsBuildError, read_dockerfile
@@ -49,8 +50,14 @@ def test_another_escape_character_needs_a_build(tmp_path: Path, text: str) -> No
 
 @pytest.mark.parametrize("separator", ["\u2028", "\x0b", "\x0c", "\x85"])
 def test_only_a_line_end_ends_an_instruction(tmp_path: Path, separator: str) -> None:
-    recipe = read_dockerfile(dockerfile(tmp_path, f"FROM x\nENV A=b{separator}WORKDIR /srv\n"))
+    recipe = read_dockerfile(dockerfile(tmp_path, f"FROM x\nENV A=b{separator}WORKDIR=/srv\n"))
     assert recipe.workdir == "/"
+
+
+@pytest.mark.parametrize("said", ["=b", "A=b c", "''", "PATH=", "PATH"])
+def test_a_variable_that_is_none_or_stops_everything_is_the_task_s_fault(tmp_path: Path, said: str) -> None:
+    with pytest.raises(TaskError, match="ENV"):
+        read_dockerfile(dockerfile(tmp_path, f"FROM x\nENV {said}\n"))
 
 
 def test_what_it_starts_from_is_read_from_its_instructions(tmp_path: Path) -> None:

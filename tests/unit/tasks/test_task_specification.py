@@ -21,6 +21,8 @@ from lego_rl.tasks.task import Task
         ({"test_files": "tests/test_a.py"}, "test_files"),
         ({"test_files": ["../spec.json"]}, "below the work directory"),
         ({"test_files": ["/etc/passwd"]}, "below the work directory"),
+        ({"test_files": ["x" * 5_000]}, "longer than the path of a file"),
+        ({"test_files": ["x/" * 2_000 + "x"]}, "longer than the path of a file"),
         ({"command": ["pytest"]}, "command"),
         ({"command": ""}, "command"),
         ({"parser": None}, "parser"),

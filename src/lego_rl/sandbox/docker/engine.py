@@ -8,7 +8,6 @@ Source: the Engine API reference (docs.docker.com/reference/api/engine), version
 a daemon takes such a path for its own newest.
 """
 
-import asyncio
 import functools
 import http.client
 import io
@@ -25,6 +24,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from lego_rl import threads
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.docker.answers import (
     Container,
@@ -254,13 +254,7 @@ class _Body(io.RawIOBase):
 
 async def in_thread[**P, T](call: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
     """Make calls in a thread; a cancelled caller goes on only when they have ended, with all that they do."""
-    bound = functools.partial(call, *arguments, **options)
-    task = asyncio.get_running_loop().run_in_executor(CALLS, bound)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
+    return await threads.in_thread(functools.partial(call, *arguments, **options), CALLS)
 
 
 def _labelled(config: Json, labels: Mapping[str, str]) -> Json:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from lego_rl.documents import read_json
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.paths import is_at_or_below
 
@@ -80,7 +81,7 @@ class HistorySeal:
             SandboxError: The file is damaged.
         """
         try:
-            return msgspec.convert(json.loads(path.read_bytes()), type=cls)
+            return msgspec.convert(read_json(path.read_bytes()), type=cls)
         except (OSError, ValueError) as error:
             raise SandboxError(f"the prepared work tree {path.parent} is damaged: {error}", "remove it") from error
 

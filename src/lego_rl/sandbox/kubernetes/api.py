@@ -6,7 +6,6 @@ because every object has a name of its own.
 """
 
 import asyncio
-import json
 import logging
 import random
 import re
@@ -19,6 +18,7 @@ from typing import Any, Self
 
 import aiohttp
 
+from lego_rl.documents import read_json
 from lego_rl.sandbox.kubernetes.answers import Event, Version, read
 from lego_rl.sandbox.kubernetes.connection import Connection, connection
 from lego_rl.sandbox.kubernetes.errors import ClusterError, refused, unreachable
@@ -225,8 +225,8 @@ class Api:
             with suppress(ValueError):
                 self._clock = parsedate_to_datetime(answer.headers.get("Date", ""))
             try:
-                found = json.loads(text) if text else {}
-            except (ValueError, RecursionError):
+                found = read_json(text) if text else {}
+            except ValueError:
                 found = {"message": text}
             return answer, found if isinstance(found, dict) else {"message": text}
 
@@ -249,7 +249,7 @@ class Api:
                 if answer.status >= 400:
                     raise refused("GET", path, answer.status, await answer.text(errors="replace"))
                 async for line in answer.content:
-                    yield read(Event, json.loads(line))
+                    yield read(Event, read_json(line))
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError, RecursionError) as error:
             raise unreachable(self.cluster.host, str(error) or type(error).__name__) from error
 

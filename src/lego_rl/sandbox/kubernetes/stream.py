@@ -6,7 +6,6 @@ this machine: requests with descriptors go in, replies and output come out. When
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import socket
@@ -16,6 +15,7 @@ from enum import StrEnum
 
 import aiohttp
 
+from lego_rl.documents import read_json
 from lego_rl.errors import SandboxError
 from lego_rl.sandbox.channel import Channel, SandboxDied
 from lego_rl.sandbox.kubernetes.frames import FRAME
@@ -276,7 +276,7 @@ def _status(data: bytes) -> tuple[StreamEnd, str]:
     Only of a program that has ended is it certain; any other failure is one of the node's.
     """
     try:
-        status = json.loads(data)
+        status = read_json(data)
         ended = status.get("status") == "Success" or status.get("reason") == PROGRAM_ENDED
         said = str(status.get("message") or "the keeper's program ended")
     except (ValueError, AttributeError):

@@ -7,13 +7,13 @@ systems they would be one.
 
 import os
 import shutil
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
+from lego_rl.documents import read_toml
 from lego_rl.tasks.directory import TaskDirectory
 from lego_rl.tasks.provenance import DeclaredSource, Provenance
 
@@ -125,6 +125,6 @@ class _Config(BaseModel):
 def source_of(task: Path) -> Provenance | None:
     """Where the task in a folder comes from, if it says so."""
     try:
-        return _Config.model_validate(tomllib.loads((task / "task.toml").read_text(encoding="utf-8"))).metadata.source
+        return _Config.model_validate(read_toml((task / "task.toml").read_text(encoding="utf-8"))).metadata.source
     except (OSError, ValueError, ValidationError):
         return None

@@ -14,6 +14,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from lego_rl.documents import DocumentError, read_json
 from lego_rl.errors import TaskError
 from lego_rl.tasks.convert.diff_tests import touched
 from lego_rl.tasks.decontaminate.names import read_id
@@ -37,8 +38,8 @@ def _names(value: object) -> object:
     """A list of test ids: as a list, or as the JSON text of one."""
     if isinstance(value, str):
         try:
-            return json.loads(value) if value.strip() else []
-        except (json.JSONDecodeError, RecursionError) as error:
+            return read_json(value) if value.strip() else []
+        except DocumentError as error:
             raise ValueError(f"it is neither a list nor the JSON text of one: {error}") from error
     return [] if value is None else value
 
@@ -63,8 +64,8 @@ def _text(value: object) -> object:
 def as_object(value: object) -> object:
     """An object: as one, or as its JSON text."""
     try:
-        return json.loads(value) if isinstance(value, str) else value
-    except (json.JSONDecodeError, RecursionError) as error:
+        return read_json(value) if isinstance(value, str) else value
+    except DocumentError as error:
         raise ValueError(f"it is no JSON text: {error}") from error
 
 

@@ -5,14 +5,13 @@ Read are ``[metadata.source]`` of ``task.toml`` (`lego_rl.tasks.provenance`), th
 is named, or the last ``FROM`` of the Dockerfile.
 """
 
-import json
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lego_rl.documents import read_json, read_toml
 from lego_rl.tasks.decontaminate.normal import issue_digest, patch_digest
 from lego_rl.tasks.index.schema import IndexRow
 from lego_rl.tasks.provenance import Provenance, pull_request_at
@@ -32,7 +31,7 @@ def index_row(folder: Path, data_source: str) -> IndexRow:
         TaskError: The directory is incomplete or contradicts itself; the message names it.
     """
     task = Task.load_unlisted(folder)
-    config = tomllib.loads((folder / "task.toml").read_text(encoding="utf-8"))
+    config = read_toml((folder / "task.toml").read_text(encoding="utf-8"))
     metadata = {name: value for name, value in config.get("metadata", {}).items() if name in ("repo", "base_commit")}
     rest = {"instance_id": task.id, "data_source": data_source, "image": _image(folder, config)}
     found: dict[str, Any] = {}
@@ -77,8 +76,8 @@ def _of_source(source: Provenance | None) -> Mapping[str, Any]:
 
 def _adapter_row(folder: Path) -> Mapping[str, Any]:
     try:
-        row = json.loads((folder / "tests" / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):  # it is another tool's file, and need not be a row
+        row = read_json((folder / "tests" / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # it is another tool's file, and need not be a row
         return {}
     return row if isinstance(row, dict) else {}
 

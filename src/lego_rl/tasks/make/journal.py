@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lego_rl import durable
+from lego_rl.documents import read_json
 
 METHOD = "3"
 """Changes when the same source would be judged otherwise."""
@@ -29,7 +30,7 @@ class Findings:
         if path.is_file():
             for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
                 try:
-                    entry = json.loads(line)
+                    entry = read_json(line)
                     self._known[entry["key"]] = entry["found"]
                 except (ValueError, TypeError, KeyError):
                     continue

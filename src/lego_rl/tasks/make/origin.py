@@ -8,11 +8,11 @@ none is kept because its folder had another name.
 import ast
 import configparser
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lego_rl.documents import DocumentError, read_toml
 from lego_rl.tasks.decontaminate.repositories import PACKAGES, UNKNOWN_OWNER, canonical, is_known
 from lego_rl.tasks.make.tree import Tree
 
@@ -72,8 +72,8 @@ def _said(tree: Tree) -> Iterator[str]:
 
 def _pyproject(tree: Tree) -> Iterator[tuple[str, str]]:
     try:
-        said = tomllib.loads(_text(tree, "pyproject.toml"))
-    except (tomllib.TOMLDecodeError, RecursionError):
+        said = read_toml(_text(tree, "pyproject.toml"))
+    except DocumentError:
         return
     tool = said.get("tool", {})
     for section in (said.get("project"), tool.get("poetry") if isinstance(tool, dict) else None):

@@ -1,8 +1,8 @@
 """Which files of an input hold rows: itself, or those of a folder that ``datasets`` wrote or a hub gave."""
 
-import json
 from pathlib import Path
 
+from lego_rl.documents import read_json
 from lego_rl.errors import TaskError
 
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet", ".arrow")
@@ -46,7 +46,7 @@ def _is_known(file: Path) -> bool:
 def _saved(folder: Path) -> list[Path]:
     """The files of a data set that was saved to disk, in its order."""
     try:
-        names = [entry["filename"] for entry in json.loads((folder / "state.json").read_text())["_data_files"]]
+        names = [entry["filename"] for entry in read_json((folder / "state.json").read_text())["_data_files"]]
         files = [folder / str(name) for name in names]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TaskError(

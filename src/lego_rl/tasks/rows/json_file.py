@@ -6,11 +6,11 @@ order mark is no part of any of them.
 """
 
 import codecs
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Literal
 
+from lego_rl.documents import read_json
 from lego_rl.errors import TaskError
 from lego_rl.tasks.rows import row
 from lego_rl.tasks.rows.json_values import DamagedError, Values
@@ -161,8 +161,8 @@ def _of_object(stream: IO[bytes]) -> Iterator[object | Unread]:
 
 def _row(text: bytes) -> object | Unread:
     try:
-        return bearable(json.loads(text.decode()), id_in_text(text))
-    except (ValueError, RecursionError) as error:
+        return bearable(read_json(text.decode()), id_in_text(text))
+    except ValueError as error:
         return Unread(f"it is no JSON: {error}", id_in_text(text))
 
 

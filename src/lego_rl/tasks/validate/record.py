@@ -5,7 +5,6 @@ Lists are known (`lists` is no longer in ``unmeasured``) when the task is valid 
 """
 
 import json
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import tomli_w
 
 from lego_rl import durable
+from lego_rl.documents import read_json, read_toml
 from lego_rl.tasks.reports import TestStatus, listing_parser
 from lego_rl.tasks.task import Task, TestSpec
 from lego_rl.tasks.validate.grader import Graded
@@ -98,7 +98,7 @@ class Listing:
     def __init__(self, task: Path, lists: Lists) -> None:
         self._spec, self._config = task / "tests" / "spec.json", task / "task.toml"
         self._before = self._spec.read_text(encoding="utf-8")
-        spec = json.loads(self._before) | {"FAIL_TO_PASS": lists.fail_to_pass, "PASS_TO_PASS": lists.pass_to_pass}
+        spec = read_json(self._before) | {"FAIL_TO_PASS": lists.fail_to_pass, "PASS_TO_PASS": lists.pass_to_pass}
         durable.write_text(self._spec, json.dumps(spec, indent=2) + "\n")
 
     def keep(self) -> None:
@@ -107,7 +107,7 @@ class Listing:
         Raises:
             OSError: The disk does not take it.
         """
-        config = tomllib.loads(self._config.read_text(encoding="utf-8"))
+        config = read_toml(self._config.read_text(encoding="utf-8"))
         source = config.get("metadata", {}).get("source")
         if isinstance(source, dict) and "unmeasured" in source:
             source["unmeasured"] = [each for each in source["unmeasured"] if each != "lists"]
