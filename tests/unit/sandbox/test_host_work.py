@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lego_rl.sandbox.ownership import configuration
+from lego_rl.sandbox.ownership import configuration, toml_keys
 from lego_rl.sandbox.ownership.configuration import MAX_ALL_BYTES, MAX_BYTES, TOO_MUCH, UNREADABLE, merge
 from lego_rl.sandbox.ownership.rules import Ownership
 from lego_rl.sandbox.ownership.toml_keys import MAX_KEY_PARTS
@@ -82,8 +82,8 @@ def test_keys_that_take_long_to_read_are_not_read(kind: str, monkeypatch: pytest
     def never(_: str) -> dict[str, object]:
         raise AssertionError("it was read")
 
-    monkeypatch.setattr(configuration.tomllib, "loads", never)
-    monkeypatch.setattr(configuration, "_merge_toml", lambda _, changed: configuration._read_toml(changed))
+    monkeypatch.setattr(toml_keys.tomllib, "loads", never)
+    monkeypatch.setattr(configuration, "_merge_toml", lambda _, changed: configuration.read_toml(changed))
     assert merge(Change("pyproject.toml", "file", HOSTILE[kind](4_000).encode()), b"") == (None, UNREADABLE)
 
 

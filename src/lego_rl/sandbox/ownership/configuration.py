@@ -5,7 +5,6 @@ and how. What cannot be read, or read in two ways, is the pristine file. So an h
 data or of a linter counts, and one of ``addopts`` does not.
 """
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from lego_rl.sandbox.ownership.ini_texts import (
 from lego_rl.sandbox.ownership.installed_parts import OPTIONS, SECTIONS, TABLES, at, is_own_value, tables_in
 from lego_rl.sandbox.ownership.manifests import MANIFESTS, ManifestError
 from lego_rl.sandbox.ownership.manifests import merged as merge_manifest
-from lego_rl.sandbox.ownership.toml_keys import has_long_key
+from lego_rl.sandbox.ownership.toml_keys import read_toml
 from lego_rl.sandbox.verdict import Change
 
 MAX_BYTES = 1 << 17
@@ -102,15 +101,14 @@ def merge(change: Change, pristine: bytes | None) -> tuple[Change | None, str | 
     try:
         _check_size(content, MAX_LINE_BYTES if name in INI_FILES else MAX_BYTES)
         merged = _merge_text(name, read(pristine or b""), read(content))
-    except (UnreadableError, ManifestError):
+        kept = b"" if merged is None else merged.encode(errors="surrogateescape")
+    except (UnreadableError, ManifestError, UnicodeEncodeError):  # JSON can say half a character, which no file can
         return None, UNREADABLE
     if merged is None:
         return change, None
     if pristine is not None and merged == read(pristine):
         return None, DECIDES
-    return replace(
-        change, kind="file", content=merged.encode(errors="surrogateescape")
-    ), f"{DECIDES}; the rest of it is applied"
+    return replace(change, kind="file", content=kept), f"{DECIDES}; the rest of it is applied"
 
 
 def _merge_text(name: str, pristine: str, changed: str) -> str | None:
@@ -172,7 +170,7 @@ def _own_sections(sections: Sections) -> Sections:
 
 def _merge_toml(pristine: str, changed: str) -> str | None:
     """The merged text; ``None`` where the changed one has the pristine tables as it is."""
-    wanted, document = _read_toml(pristine), _read_toml(changed)
+    wanted, document = read_toml(pristine), read_toml(changed)
     own = _own_tables(wanted)
     if _own_tables(document) == own:
         return None
@@ -183,15 +181,6 @@ def _merge_toml(pristine: str, changed: str) -> str | None:
     try:
         return tomli_w.dumps(document)
     except (ValueError, TypeError, RecursionError) as error:
-        raise UnreadableError(str(error)) from error
-
-
-def _read_toml(text: str) -> _Table:
-    if has_long_key(text):
-        raise UnreadableError("a key of it is too long")
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # of a number of thousands of digits it is a ValueError
         raise UnreadableError(str(error)) from error
 
 
@@ -228,7 +217,7 @@ def pytest_options(name: str, content: bytes) -> Mapping[str, str]:
     if not name.endswith(".toml"):
         sections = read_iniconfig(text)
         return sections.get("tool:pytest" if name == "setup.cfg" else "pytest", {})
-    document = _read_toml(text)
+    document = read_toml(text)
     table = at(document, ("tool", "pytest")) if name == "pyproject.toml" else document.get("pytest", document)
     options = table.get("ini_options", table) if isinstance(table, dict) else {}
     if not isinstance(options, dict):

@@ -7,12 +7,11 @@ harness, even the package's own name (a package may import itself by it).
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 
 import tomli_w
 
-from lego_rl.sandbox.ownership.toml_keys import has_long_key
+from lego_rl.sandbox.ownership.toml_keys import read_toml
 
 _NODE = (
     "version", "description", "keywords", "homepage", "bugs", "license", "author", "contributors", "repository",
@@ -87,10 +86,8 @@ def _once(pairs: list[tuple[str, object]]) -> _Document:
 
 
 def _cargo(pristine: str, changed: str) -> str | None:
-    if has_long_key(changed):
-        raise ManifestError("a key of it is too long")
-    document = tomllib.loads(changed)
-    result = _with(tomllib.loads(pristine), document, _CARGO)
+    document = read_toml(changed)
+    result = _with(read_toml(pristine), document, _CARGO)
     return None if result == document else tomli_w.dumps(result)
 
 

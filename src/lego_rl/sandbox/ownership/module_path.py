@@ -12,16 +12,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
+from lego_rl.sandbox.ownership.declared_run import DeclaredRun
 from lego_rl.sandbox.ownership.packaging_folders import is_folder, packaging_folders
 from lego_rl.sandbox.ownership.shipped_helpers import is_test, is_tests_folder, support_folders
+from lego_rl.sandbox.ownership.task_tree import TaskTree
 from lego_rl.sandbox.ownership.words import path_words
 from lego_rl.tasks.task import Task, TestSpec
 
+MAX_FILES = 100_000
+"""Of a folder with a script and what it needs."""
 CHANGES_PATH = ("sys.path", "addsitedir", "syspath_prepend", "PYTHONPATH")
 READS_PATH_FILES = "addsitedir"
 """The one call that makes Python read ``.pth`` files of any other folder than where packages are installed."""
-MAX_TEXT_BYTES = 1 << 20
-"""What is larger is data."""
 
 
 @dataclass(frozen=True)
@@ -29,69 +31,90 @@ class ModulePath:
     """Decides for one task.
 
     Attributes:
-        pristine: The pristine work tree.
+        tree: The task's files.
         folders: What is on the path for certain; the work tree itself is ``.``.
         test_files: The task's test files, relative to the work tree.
         packages: Folders that are packages by files of the task's that the pristine tree lacks.
         command: What runs the tests. Every word counts.
         scripts: Files with more of it. Every word counts.
-        programs: Name in the work tree and place of Python files. The words of one count where it speaks of the path.
+        beside: What the names in `scripts` lie in, where that is not the work tree.
+        programs: Python files of the work tree. The words of one count where it speaks of the path.
         workdir: Where the work tree is inside.
     """
 
-    pristine: Path
+    tree: TaskTree
     folders: frozenset[str] = frozenset({"."})
     test_files: frozenset[str] = frozenset()
     packages: frozenset[str] = frozenset()
     command: str = ""
-    scripts: tuple[Path, ...] = ()
-    programs: tuple[tuple[str, Path], ...] = ()
+    scripts: tuple[str, ...] = ()
+    beside: TaskTree | None = None
+    programs: tuple[str, ...] = ()
     workdir: str = "/"
 
     _known: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of_script(cls, task: Task, pristine: Path, folders: frozenset[str], tests: frozenset[str]) -> "ModulePath":
+    def of_script(cls, task: Task, tree: TaskTree, folders: frozenset[str], tests: frozenset[str]) -> "ModulePath":
         """For a task that is graded by a script of its own, which lies elsewhere with all its files.
 
         Args:
             task: The task.
-            pristine: Its pristine work tree.
+            tree: Its files.
             folders: What the script and its environment put on the path.
             tests: Test files of the work tree that it runs.
         """
-        scripts = tuple(path for path in sorted((task.path / "tests").rglob("*")) if path.is_file())
-        programs = tuple((name, pristine / name) for name in sorted(_python_around(pristine, tests)))
-        return cls(pristine, folders, tests, scripts=scripts, programs=programs, workdir=task.workdir)
+        beside = TaskTree(task.path / "tests")
+        return cls(
+            tree=tree,
+            folders=folders,
+            test_files=tests,
+            scripts=tuple(beside.files(".", MAX_FILES)),
+            beside=beside,
+            programs=tuple(sorted(_python_around(tree, tests))),
+            workdir=task.workdir,
+        )
 
     @classmethod
     def of_command(
-        cls, task: Task, pristine: Path, folders: frozenset[str], run: frozenset[str], tests: frozenset[str]
+        cls, task: Task, spec: TestSpec, tree: TaskTree, run: DeclaredRun, tests: frozenset[str]
     ) -> "ModulePath":
         """For a task whose tests a command runs.
 
         Args:
             task: The task.
-            pristine: Its pristine work tree.
-            folders: What the command and its environment put on the path.
-            run: Files of the work tree that the command runs, or that are read for what to do.
+            spec: What it says of its tests.
+            tree: Its files.
+            run: What the command runs, and puts on the path.
             tests: The task's test files.
         """
-        own = task.path / "tests" / "files"
-        hidden = {str(path.relative_to(own)) for path in own.rglob("*.py")}
+        hidden = {name for name in tree.hidden_files() if name.endswith(".py")}
         packages = {name.rpartition("/")[0] for name in hidden if name.endswith("/__init__.py")}
-        names = {*tests, *run, *hidden, *_python_around(pristine, tests)}
-        places = {name: own / name if (own / name).is_file() else pristine / name for name in sorted(names)}
+        names = sorted({*tests, *run.files, *hidden, *_python_around(tree, tests)})
         return cls(
-            pristine,
-            folders,
-            tests,
-            frozenset(packages),
-            task.tests.command if isinstance(task.tests, TestSpec) else "",
-            tuple(place for name, place in places.items() if name in run and not name.endswith(".py")),
-            tuple((name, place) for name, place in places.items() if name.endswith(".py")),
-            task.workdir,
+            tree=tree,
+            folders=run.module_folders,
+            test_files=tests,
+            packages=frozenset(packages),
+            command=spec.command,
+            scripts=tuple(name for name in names if name in run.files and not name.endswith(".py")),
+            programs=tuple(name for name in names if name.endswith(".py")),
+            workdir=task.workdir,
         )
+
+    @property
+    def pristine(self) -> Path:
+        """The pristine work tree."""
+        return self.tree.pristine
+
+    def texts_of_scripts(self) -> Iterator[tuple[str, bytes]]:
+        """Names and texts of `scripts`."""
+        yield from ((name, self.tree_of_scripts.read(name)) for name in self.scripts)
+
+    @property
+    def tree_of_scripts(self) -> TaskTree:
+        """What the names in `scripts` lie in."""
+        return self.tree if self.beside is None else self.beside
 
     def has(self, folder: str) -> bool:
         """Whether a folder can be on the path."""
@@ -182,12 +205,12 @@ class ModulePath:
 
     @cached_property
     def _texts(self) -> list[str]:
-        return [self.command, *filter(None, map(_read, self.scripts))]
+        return [self.command, *(text.decode(errors="replace") for _, text in self.texts_of_scripts())]
 
     @cached_property
     def _speaking(self) -> list[tuple[str, str]]:
         """Names and texts of the programs that say something of the path."""
-        read = ((name, _read(path)) for name, path in self.programs)
+        read = ((name, self.tree.read(name).decode(errors="replace")) for name in self.programs)
         return [(name, text) for name, text in read if any(word in text for word in CHANGES_PATH)]
 
     @cached_property
@@ -195,30 +218,12 @@ class ModulePath:
         return any(READS_PATH_FILES in text for text in (*self._texts, *(text for _, text in self._speaking)))
 
 
-def below(value: str, workdir: str) -> Iterator[str]:
-    """The folders of a work tree in a search path, as of ``PYTHONPATH``.
-
-    Args:
-        value: Folders with colons between them; an empty one is the work directory.
-        workdir: The work tree's absolute path.
-    """
-    for part in value.split(":") if value else ():
-        path = os.path.normpath(os.path.join(workdir, part))  # noqa: PTH118  # Paths of the sandbox.
-        if path == workdir or path.startswith(f"{workdir.rstrip('/')}/"):
-            yield os.path.relpath(path, workdir)
-
-
-def _python_around(pristine: Path, tests: frozenset[str]) -> Iterator[str]:
+def _python_around(tree: TaskTree, tests: frozenset[str]) -> Iterator[str]:
     """Tests, what could be a ``conftest.py`` for them, and the Python files of the folders of tests around them."""
     yield from tests
     yield from {str(folder / "conftest.py") for file in tests for folder in PurePosixPath(file).parents}
     for folder in support_folders(tests):
-        yield from (str(path.relative_to(pristine)) for path in (pristine / folder).rglob("*.py"))
-
-
-def _read(path: Path) -> str:
-    is_text = path.is_file() and path.stat().st_size <= MAX_TEXT_BYTES
-    return path.read_text(encoding="utf-8", errors="replace") if is_text else ""
+        yield from (str(path.relative_to(tree.pristine)) for path in (tree.pristine / folder).rglob("*.py"))
 
 
 def _behind_links(pristine: Path, folder: str) -> set[str]:

@@ -8,13 +8,14 @@ Invariant: where a ``setup.py`` computes what it says, every text in it counts, 
 """
 
 import ast
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from lego_rl.sandbox.ownership.configuration import packaging_options
 from lego_rl.sandbox.ownership.ini_texts import UnreadableError
+from lego_rl.sandbox.ownership.python_syntax import last_name, literal, parsed, text_of
+from lego_rl.sandbox.ownership.toml_keys import read_toml
 from lego_rl.sandbox.ownership.words import path_words
 
 BUILDERS = ("setuptools", "poetry", "hatch", "pdm", "flit", "maturin", "scikit-build", "uv")
@@ -71,20 +72,20 @@ def _setup_py(pristine: Path, found: _Named) -> bool:
     path = pristine / "setup.py"
     if not path.is_file():
         return False
-    try:
-        program = ast.parse(path.read_bytes())
-    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
-        found.words.update(path_words(path.read_text(encoding="utf-8", errors="replace")))
+    text = path.read_bytes()
+    program = parsed(text)
+    if program is None:
+        found.words.update(path_words(text.decode(errors="replace")))
         return True
     is_plain = True
     for key, value in _arguments(program):
         try:
-            _take(found, key, ast.literal_eval(value))
-        except (ValueError, TypeError, RecursionError, MemoryError):
+            _take(found, key, literal(value))
+        except ValueError:  # It is not written out, or a number that is too long to be a word.
             is_plain &= key not in PACKAGE_DIR | HOLDS_PACKAGES | {"", "packages"} or _is_found(value)
     if not is_plain:
-        texts = (node.value for node in ast.walk(program) if isinstance(node, ast.Constant))
-        found.words.update(word for text in texts if isinstance(text, str) for word in path_words(text))
+        texts = filter(None, map(text_of, ast.walk(program)))
+        found.words.update(word for text in texts for word in path_words(text))
     return True
 
 
@@ -93,7 +94,7 @@ def _arguments(program: ast.Module) -> Iterator[tuple[str, ast.expr]]:
     for node in ast.walk(program):
         if isinstance(node, ast.Call):
             yield from ((keyword.arg or "", keyword.value) for keyword in node.keywords)
-            if node.args and _called(node) in FINDERS:
+            if node.args and last_name(node.func) in FINDERS:
                 yield "where", node.args[0]
         elif isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
@@ -101,13 +102,9 @@ def _arguments(program: ast.Module) -> Iterator[tuple[str, ast.expr]]:
                     yield key.value, value
 
 
-def _called(node: ast.Call) -> str:
-    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-
-
 def _is_found(value: ast.expr) -> bool:
     """Whether packages are what is found in a folder; that folder is looked at by itself."""
-    return isinstance(value, ast.Call) and _called(value) in FINDERS
+    return isinstance(value, ast.Call) and last_name(value.func) in FINDERS
 
 
 def _setup_cfg(pristine: Path, found: _Named) -> bool:
@@ -127,7 +124,7 @@ def _setup_cfg(pristine: Path, found: _Named) -> bool:
 
 def _pyproject(pristine: Path, found: _Named) -> bool:
     try:
-        document = tomllib.loads((pristine / "pyproject.toml").read_text(encoding="utf-8"))
+        document = read_toml((pristine / "pyproject.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     tool = document.get("tool")

@@ -112,20 +112,20 @@ class Ownership:
         """
         editable = frozenset(task.editable)
         if not isinstance(task.tests, TestSpec):
-            run, files = declared_by_script(task, pristine, env)
-            path = ModulePath.of_script(task, pristine, run.module_folders, files)
-            strays = strays_of(task, TaskTree(pristine), files, run.searched)
+            tree = TaskTree(pristine)
+            run, files = declared_by_script(task, tree, env)
+            path = ModulePath.of_script(task, tree, run.module_folders, files)
+            strays = strays_of(task, tree, files, run.searched)
             return cls(pristine, path, files, run=run, editable=editable, strays=strays)
         spec = task.tests
         ids = (*spec.fail_to_pass, *spec.pass_to_pass)
-        own = task.path / "tests" / "files"
-        hidden = frozenset(path.relative_to(own).as_posix() for path in own.rglob("*") if not is_folder(path))
+        tree = TaskTree(pristine, task.path / "tests" / "files")
+        hidden = frozenset(tree.hidden_files())
         tests = (file for file in hidden if is_test(PurePosixPath(file).name))
         files = frozenset((*spec.test_files, *(test.partition("::")[0] for test in ids), *tests))
         names = frozenset((*map(dotted, files), *(junit_key(test)[0] for test in ids)))
-        tree = TaskTree(pristine, own)
         run = DeclaredRun.of(spec.command, tree, env, task.workdir, files)
-        path = ModulePath.of_command(task, pristine, run.module_folders, run.files, files)
+        path = ModulePath.of_command(task, spec, tree, run, files)
         strays = strays_of(task, tree, files, run.searched)
         return cls(pristine, path, files, hidden, names, run, editable, strays=strays)
 

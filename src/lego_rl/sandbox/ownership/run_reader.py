@@ -14,8 +14,8 @@ from lego_rl.sandbox.ownership.launched import folders_of_path
 from lego_rl.sandbox.ownership.launchers import LAUNCHERS
 from lego_rl.sandbox.ownership.makefile import MAKEFILES, run_for
 from lego_rl.sandbox.ownership.manifests import scripts
-from lego_rl.sandbox.ownership.module_path import below
 from lego_rl.sandbox.ownership.program_names import PROGRAMS
+from lego_rl.sandbox.ownership.python_imports import ImportName
 from lego_rl.sandbox.ownership.python_in_shell import given_to_python, is_python, python_texts
 from lego_rl.sandbox.ownership.python_words import PythonWords
 from lego_rl.sandbox.ownership.run_keeper import WILD, RunKeeper
@@ -24,6 +24,7 @@ from lego_rl.sandbox.ownership.run_words import (
     How,
     Statement,
     asked_of_runners,
+    below,
     how_read,
     installs,
     leads_to_tests,
@@ -253,23 +254,21 @@ class RunReader(RunKeeper):
         if path and said.imports and not path.endswith(".py"):
             self.folders.update(places)
 
-    def _imported(self, name: str, places: list[str], above: list[str]) -> None:
+    def _imported(self, name: ImportName, places: list[str], above: list[str]) -> None:
         """A module that a text of the run imports: of one that is tested, too, only names tell the run's own.
 
         Args:
-            name: Its dotted name, with the dots of a relative one.
+            name: As what.
             places: Folders that the text may be run in.
             above: Those in which everything is the run's that is imported.
         """
-        plain_name = name.lstrip(".")
-        dots = len(name) - len(plain_name)
         folders = {*self.folders, ".", *places}
-        if not dots:
-            self.imports.add(name)
-        elif plain_name:
+        if not name.level:
+            self.imports.add(name.dotted)
+        elif name.dotted:
             around = [[place, *map(str, PurePosixPath(place).parents)] for place in places]
-            folders = {each[dots - 1] for each in around if dots <= len(each)}
-        for folder in folders if plain_name else ():
-            for file in self.tree.executed_by(plain_name, folder):
-                if self.counts(plain_name) or any(file.startswith(f"{each}/") for each in above):
+            folders = {each[name.level - 1] for each in around if name.level <= len(each)}
+        for folder in folders if name.dotted else ():
+            for file in self.tree.executed_by(name.dotted, folder):
+                if self.counts(name.dotted) or any(file.startswith(f"{each}/") for each in above):
                     self._own(file)

@@ -1,5 +1,6 @@
 """What single commands and options of a test run name: modules, plugins, files that are read, options of pytest."""
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
@@ -162,3 +163,16 @@ def options_in(tree: TaskTree, path: str) -> Mapping[str, str]:
         return pytest_options(PurePosixPath(path).name, tree.read(path))
     except UnreadableError:
         return {}
+
+
+def below(value: str, workdir: str) -> Iterator[str]:
+    """The folders of a work tree in a search path, as of ``PYTHONPATH``.
+
+    Args:
+        value: Folders with colons between them; an empty one is the work directory.
+        workdir: The work tree's absolute path.
+    """
+    for part in value.split(":") if value else ():
+        path = os.path.normpath(os.path.join(workdir, part))  # noqa: PTH118  # Paths of the sandbox.
+        if path == workdir or path.startswith(f"{workdir.rstrip('/')}/"):
+            yield os.path.relpath(path, workdir)

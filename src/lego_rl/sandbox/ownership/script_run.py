@@ -8,7 +8,7 @@ asked for, whatever its name.
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from lego_rl.sandbox.ownership.declared_run import DeclaredRun
 from lego_rl.sandbox.ownership.run_keeper import nothing
@@ -32,12 +32,12 @@ def speaks_of_tests(path: str) -> bool:
     return not f"{path}/".startswith(f"{TESTS_FOLDER}/") and _OF_TESTS.search(path.casefold()) is not None
 
 
-def declared_by_script(task: Task, pristine: Path, env: Mapping[str, str]) -> tuple[DeclaredRun, frozenset[str]]:
+def declared_by_script(task: Task, tree: TaskTree, env: Mapping[str, str]) -> tuple[DeclaredRun, frozenset[str]]:
     """What the task's script and the scripts beside it run of the work tree, and the test files among that.
 
     Args:
         task: A task that is graded by its script.
-        pristine: Its pristine work tree.
+        tree: Its work tree.
         env: Environment variables of its tests.
     """
     folder = task.path / "tests"
@@ -47,7 +47,6 @@ def declared_by_script(task: Task, pristine: Path, env: Mapping[str, str]) -> tu
         own.read(name).decode(errors="replace") for name in names if PurePosixPath(name).suffix in _SCRIPTS
     )
     beside = tuple(own.read(name) for name in names if name.endswith(".py"))
-    tree = TaskTree(pristine)
     run = DeclaredRun.of(text, tree, env, task.workdir, (), beside, speaks_of_tests, nothing)
     return run, frozenset(_tests(tree, run))
 

@@ -9,8 +9,8 @@ Invariant: a changed file is the agent's only if, without those values, it is th
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
+from lego_rl.sandbox.ownership.python_syntax import is_literal, is_same, last_name, literal, parsed, text_of
 from lego_rl.sandbox.verdict import Change
 
 TEXTS = frozenset({
@@ -26,6 +26,9 @@ IN_PACKAGES = frozenset({"packages", "package_data", "exclude_package_data", "ex
 """Those that name parts of packages, which have to be the task's packages."""
 
 
+_SEVERAL = (list, tuple, set, dict)
+
+
 def only_describes(change: Change, pristine: Path) -> bool:
     """Whether a change is of a ``setup.py`` of the task's, and of nothing but what it says of the package."""
     is_kept = pristine.name == "setup.py" and change.kind == "file" and pristine.is_file() and not pristine.is_symlink()
@@ -39,32 +42,25 @@ def is_description(pristine: bytes, changed: bytes) -> bool:
         pristine: The task's.
         changed: The agent's.
     """
-    try:
-        programs = [ast.parse(text) for text in (pristine, changed)]
-        calls = [call for program in programs for call in _setups(program)]
-        if len(_setups(programs[0])) != 1 or len(calls) != 2:
-            return False
-        known = set(_tops(calls[0]))
-        for call in calls:
-            call.keywords = [each for each in call.keywords if not _is_free(each, known)]
-        return ast.dump(programs[0]) == ast.dump(programs[1])
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    programs = [program for text in (pristine, changed) if (program := parsed(text)) is not None]
+    calls = [_setups(program) for program in programs]
+    if [len(each) for each in calls] != [1, 1]:
         return False
+    known = set(_tops(calls[0][0]))
+    for (call,) in calls:
+        call.keywords = [each for each in call.keywords if not _is_free(each, known)]
+    return is_same(*programs)
 
 
 def _setups(program: ast.Module) -> list[ast.Call]:
     """The calls of ``setup``."""
-    return [node for node in ast.walk(program) if isinstance(node, ast.Call) and _name(node.func) == "setup"]
-
-
-def _name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return [node for node in ast.walk(program) if isinstance(node, ast.Call) and last_name(node.func) == "setup"]
 
 
 def _is_free(keyword: ast.keyword, known: set[str]) -> bool:
     """Whether an argument is written out, and describes no more than packages that are known."""
     if keyword.arg in TEXTS:
-        return _is_literal(keyword.value) and not (keyword.arg in REQUIRED and _names_address(keyword))
+        return is_literal(keyword.value) and not (keyword.arg in REQUIRED and _names_address(keyword))
     if keyword.arg not in IN_PACKAGES:
         return False
     return all(name in known for name in _packages(keyword)) and not _leads_out(keyword)
@@ -75,8 +71,8 @@ def _tops(call: ast.Call) -> Iterator[str]:
     for keyword in call.keywords:
         if keyword.arg in IN_PACKAGES:
             yield from (name for name in _packages(keyword) if name)
-        if keyword.arg == "name" and _is_literal(keyword.value):
-            yield str(ast.literal_eval(keyword.value)).replace("-", "_").lower()
+        if keyword.arg == "name" and (name := text_of(keyword.value)) is not None:
+            yield name.replace("-", "_").lower()
 
 
 def _packages(keyword: ast.keyword) -> Iterator[str]:
@@ -85,20 +81,19 @@ def _packages(keyword: ast.keyword) -> Iterator[str]:
     if keyword.arg == "ext_modules":
         elements = value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
         names = [_extension(each) for each in elements]
-    elif _is_literal(value):
-        names = [str(each) for each in cast("list[object]", list(ast.literal_eval(value)))]
     else:
-        names = [""]
+        listed = literal(value) if is_literal(value) else None
+        names = [each if isinstance(each, str) else "" for each in listed] if isinstance(listed, _SEVERAL) else [""]
     yield from (name.partition(".")[0] for name in names)
 
 
 def _extension(node: ast.expr) -> str:
     """The name of a compiled module that is described by plain values."""
-    if not isinstance(node, ast.Call) or _name(node.func) != "Extension" or not node.args:
+    if not isinstance(node, ast.Call) or last_name(node.func) != "Extension" or not node.args:
         return ""
     given = [*node.args, *(each.value for each in node.keywords if each.arg is not None)]
-    plain = len(given) == len(node.args) + len(node.keywords) and all(map(_is_literal, given))
-    return str(ast.literal_eval(node.args[0])) if plain else ""
+    plain = len(given) == len(node.args) + len(node.keywords) and all(map(is_literal, given))
+    return (text_of(node.args[0]) or "") if plain else ""
 
 
 def _leads_out(keyword: ast.keyword) -> bool:
@@ -109,11 +104,3 @@ def _leads_out(keyword: ast.keyword) -> bool:
 def _names_address(keyword: ast.keyword) -> bool:
     texts = (node.value for node in ast.walk(keyword.value) if isinstance(node, ast.Constant))
     return any("@" in text for text in texts if isinstance(text, str))
-
-
-def _is_literal(node: ast.expr) -> bool:
-    try:
-        ast.literal_eval(node)
-    except (ValueError, TypeError, RecursionError, MemoryError):
-        return False
-    return True

@@ -5,12 +5,13 @@ a folder of tests imports it, at first or at second hand; so ``pkg/testing/compa
 ``pkg`` ships it, and a helper that only tests use never is.
 """
 
-import ast
 import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from lego_rl.sandbox.ownership.python_imports import statements_in
 
 _SURE, _LESS_SURE = frozenset({"tests", "test"}), frozenset({"testing"})
 """Names of folders that hold tests and what tests use; ``numpy/testing`` is a library."""
@@ -87,25 +88,18 @@ class _Search:
 
     def _mentions(self, file: str) -> bool:
         try:
-            return PurePosixPath(self.folder).name.encode() in (self.pristine / file).read_bytes()
+            return os.fsencode(PurePosixPath(self.folder).name) in (self.pristine / file).read_bytes()
         except OSError:
             return False
 
     def _imported_by(self, file: str) -> Iterator[str]:
         """Dotted names that a file imports, each of which may be a module or something in one."""
         try:
-            tree = ast.parse((self.pristine / file).read_bytes())
-        except (OSError, SyntaxError, ValueError, RecursionError):
+            text = (self.pristine / file).read_bytes()
+        except OSError:
             return
         package = PurePosixPath(file).relative_to(self.root).parts[:-1]
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                above = package[: max(0, len(package) + 1 - node.level)] if node.level else ()
-                base = ".".join([*above, *([node.module] if node.module else [])])
-                yield base
-                yield from (f"{base}.{alias.name}" for alias in node.names)
+        yield from filter(None, (name.resolved(package) for name in statements_in(text)))
 
     def _files(self, name: str) -> Iterator[str]:
         """The files of the folder that are run where a name is imported."""

@@ -5,28 +5,43 @@ task's, stops the run of all the others. So they are left out, as in a folder of
 the product whatever it is called: one that a module of the product imports or names, or the task itself.
 
 Invariant: what a change says counts only for files of that change, and only where it is no comment and no doc string.
+Each text is read once, and each file is told to be the product's once, however many there are. What is beyond
+`MAX_SAID_BYTES`, which no honest change comes near, says nothing, so that more is left out and never less.
 """
 
 import ast
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import PurePosixPath
 
-from lego_rl.sandbox.ownership.module_path import MAX_TEXT_BYTES
-from lego_rl.sandbox.ownership.python_words import PythonWords
+from lego_rl.sandbox.ownership.python_imports import by_call, by_statement
+from lego_rl.sandbox.ownership.python_syntax import parsed, text_of
 from lego_rl.sandbox.ownership.run_words import pytest_options_in
-from lego_rl.sandbox.ownership.task_tree import TaskTree
+from lego_rl.sandbox.ownership.task_tree import MAX_TEXT_BYTES, TaskTree
+from lego_rl.sandbox.ownership.words import words_of
 from lego_rl.sandbox.verdict import Change
 from lego_rl.tasks.task import Task
 
 STRAY = "only the task's own tests run, and nothing of the product names it"
 PATTERNS = ("test_*.py", "*_test.py")
 """What pytest collects by itself."""
+DOCTESTS, EXAMPLE = "test*.txt", b">>>"
+"""What it collects by itself where such a file has examples: one that they cannot be told in stops the run, too."""
 MAX_FILES = 20_000
 """Python files of the task that are searched."""
+MAX_SAID_BYTES = 8 << 20
+"""Of the changed Python files in which new tests are named, together."""
+
+_NAMES = re.compile(rb"[\w\x80-\xff.+-]+")
+"""What could be the name of a file, or a dotted name."""
+_FILE = re.compile(r"[\w.+-]+")
+"""The same in a text of a program."""
 
 
 @dataclass(frozen=True)
@@ -53,39 +68,41 @@ class Strays:
         Args:
             changes: What is applied of a patch otherwise.
         """
-        strays = {change.path for change in changes if self._is_collected(change)}
-        strays = {path for path in strays if not self._is_asked_for(path)}
-        if not strays:
-            return frozenset()
+        strays = _Paths(each.path for each in changes if self._is_collected(each) and not self._is_asked_for(each.path))
         python = {each.path: each.content for each in changes if each.kind == "file" and each.path.endswith(".py")}
-        waiting = [(path, text) for path, text in python.items() if path not in strays]
-        waiting += self._pristine(strays, {change.path for change in changes})
-        while waiting and strays:
-            named = _named(*waiting.pop(), strays)
-            strays -= named
-            waiting += [(path, python[path]) for path in sorted(named) if path in python]
-        return frozenset(strays)
+        changed = {each.path for each in changes}
+        waiting = [(path, python[path]) for path in python if path not in strays.left]
+        waiting += self._pristine(strays, changed)
+        room = MAX_SAID_BYTES
+        while waiting and strays.left:
+            path, text = waiting.pop()
+            if not strays.may_be_named(text):
+                continue
+            room -= len(text) if path in python else 0
+            named = _named(path, text, strays) if room >= 0 else set()
+            waiting += [(each, python[each]) for each in sorted(named) if each in python]
+        return frozenset(strays.left)
 
     def _is_collected(self, change: Change) -> bool:
         name = change.path.rpartition("/")[2]
-        is_doctest = fnmatchcase(name, "test*.txt") and b">>>" in change.content
+        is_doctest = fnmatchcase(name, DOCTESTS) and EXAMPLE in change.content
         is_test = is_doctest or (name.endswith(".py") and any(fnmatchcase(name, each) for each in self.patterns))
         if change.kind == "deleted" or not is_test or os.path.lexists(self.tree.pristine / change.path):
             return False
         return any(folder == "." or change.path.startswith(f"{folder}/") for folder in self.folders)
 
     def _is_asked_for(self, path: str) -> bool:
-        if PurePosixPath(path).stem in self.taken:
-            return False
-        return any(_word(path).search(text) for text in self.said)
+        stem = PurePosixPath(path).stem
+        return stem not in self.taken and os.fsencode(stem) in self._said
 
-    def _pristine(self, strays: Iterable[str], changed: set[str]) -> Iterator[tuple[str, bytes]]:
+    @cached_property
+    def _said(self) -> frozenset[bytes]:
+        return frozenset().union(*map(_names_in, self.said))
+
+    def _pristine(self, strays: "_Paths", changed: Collection[str]) -> Iterator[tuple[str, bytes]]:
         """The Python files of the task that hold the name of a stray."""
-        words = [_word(path) for path in strays]
-        files = (file for file in self.tree.files(".", MAX_FILES) if file.endswith(".py") and file not in changed)
-        for file in files:
-            text = self.tree.read(file)
-            if any(word.search(text) for word in words):
+        for file in self.tree.files(".", MAX_FILES) if strays.left else ():
+            if file.endswith(".py") and file not in changed and strays.may_be_named(text := self.tree.read(file)):
                 yield file, text
 
 
@@ -108,46 +125,77 @@ def strays_of(task: Task, tree: TaskTree, tests: frozenset[str], folders: frozen
     return Strays(tree, folders, (*PATTERNS, *sorted(patterns)), (task.instruction.encode(), *own), taken)
 
 
-def _word(path: str) -> re.Pattern[bytes]:
-    return re.compile(rb"(?<![\w])%s(?![\w])" % re.escape(os.fsencode(PurePosixPath(path).stem)))
+class _Paths:
+    """New tests that nothing has named yet, found by the ends of their paths.
+
+    Attributes:
+        left: Their paths.
+    """
+
+    def __init__(self, paths: Iterator[str]) -> None:
+        self.left = set(paths)
+        self._stems = {os.fsencode(PurePosixPath(path).stem) for path in self.left}
+        self._backwards = sorted((_backwards(PurePosixPath(path).with_suffix("").parts), path) for path in self.left)
+        self._named: dict[str, set[str]] = {}
+        self._asked: set[str] = set()
+        for path in self.left:
+            self._named.setdefault(PurePosixPath(path).name, set()).add(path)
+
+    def may_be_named(self, text: bytes) -> bool:
+        """Whether a text has the name of one in it, which need not be left."""
+        return not self._stems.isdisjoint(_names_in(text))
+
+    def take(self, path: str) -> set[str]:
+        """One of a path, which is then no more among them."""
+        return self._take({path})
+
+    def take_called(self, name: str) -> set[str]:
+        """Those in files of a name."""
+        return self._take(self._named.pop(name, set()))
+
+    def take_imported(self, dotted: str) -> set[str]:
+        """Those that are modules of a name, imported from whatever folder."""
+        end = _backwards(dotted.split("."))
+        if end in self._asked or not dotted:
+            return set()
+        self._asked.add(end)
+        first, last = (bisect_left(self._backwards, (f"{end}{mark}", "")) for mark in ("", chr(sys.maxunicode)))
+        found = {path for _, path in self._backwards[first:last]}
+        return self._take(found)
+
+    def _take(self, paths: set[str]) -> set[str]:
+        found = paths & self.left
+        self.left -= found
+        return found
 
 
-def _named(path: str, text: bytes, strays: Iterable[str]) -> set[str]:
-    """Those that a Python file imports, or has the name of in a text."""
-    asked = {stray for stray in strays if stray != path and _word(stray).search(text)}
-    if not asked:
+def _backwards(parts: Sequence[str]) -> str:
+    return "".join(f"{part}/" for part in reversed(parts))
+
+
+def _names_in(text: bytes) -> frozenset[bytes]:
+    """Words, and names of files without a suffix; what is called with other characters is named nowhere."""
+    names = (name.rstrip(b".") for name in _NAMES.findall(text))
+    return words_of(text) | {name.rpartition(b".")[0] or name for name in names}
+
+
+def _named(path: str, text: bytes, strays: _Paths) -> set[str]:
+    """Those that a Python file imports, or has the name of in a text; they are then no more among the strays."""
+    program = parsed(text)
+    if program is None:
         return set()
-    try:
-        program = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
-    imports, texts = PythonWords.of(text).imports, list(_texts(program))
-    return {stray for stray in asked if _imports(path, imports, stray) or any(_says(said, stray) for said in texts)}
-
-
-def _imports(path: str, imports: Iterable[str], stray: str) -> bool:
-    parts = PurePosixPath(stray).with_suffix("").parts
-    tails = {".".join(parts[start:]) for start in range(len(parts))}
-    folder = PurePosixPath(path).parts[:-1]
-    for name in imports:
-        plain = name.lstrip(".")
-        above = len(name) - len(plain)
-        if above and (*folder[: len(folder) - above + 1], *plain.split(".")) == parts:
-            return True
-        if not above and plain in tails:
-            return True
-    return False
-
-
-def _says(text: str, stray: str) -> bool:
-    place = PurePosixPath(stray)
-    dotted = ".".join(place.with_suffix("").parts)
-    return place.name in text or (text != "" and f".{dotted}".endswith(f".{text.partition(':')[0]}"))
-
-
-def _texts(program: ast.Module) -> Iterator[str]:
-    """The texts of a program, doc strings left out."""
+    folder, found = PurePosixPath(path).parts[:-1], set[str]()
     lone = {id(node.value) for node in ast.walk(program) if isinstance(node, ast.Expr)}
     for node in ast.walk(program):
-        if isinstance(node, ast.Constant) and type(node.value) is str and id(node) not in lone:
-            yield node.value
+        for name in (*by_statement(node), *by_call(node)):
+            if name.level:
+                above = folder[: max(0, len(folder) + 1 - name.level)]
+                found |= strays.take("/".join([*above, *name.dotted.split(".")]) + ".py")
+            else:
+                found |= strays.take_imported(name.dotted)
+        said = text_of(node)
+        if said is not None and id(node) not in lone:  # a doc string is one alone
+            found |= strays.take_imported(said.partition(":")[0])
+            for word in _FILE.findall(said):
+                found |= strays.take_called(word.rstrip("."))
+    return found

@@ -6,9 +6,13 @@ Invariant: only what the task ships is read. What is larger than `MAX_TEXT_BYTES
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from lego_rl.sandbox.ownership.module_path import MAX_TEXT_BYTES
+from lego_rl.sandbox.comparison import is_folder
+
+MAX_TEXT_BYTES = 1 << 20
+"""What is larger is data."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,12 @@ class TaskTree:
 
     pristine: Path
     hidden: Path | None = None
+
+    def hidden_files(self) -> Iterator[str]:
+        """Every hidden file and link."""
+        if self.hidden is not None:
+            places = (place for place in self.hidden.rglob("*") if not is_folder(place))
+            yield from (place.relative_to(self.hidden).as_posix() for place in places)
 
     def place(self, path: str) -> Path | None:
         """Where a file of the work tree lies; ``None`` where the task has none of that name."""
@@ -44,17 +54,15 @@ class TaskTree:
         return os.path.isdir(self.pristine / path)  # noqa: PTH112
 
     def files(self, folder: str, at_most: int) -> Iterator[str]:
-        """The first files below a folder, relative to the work tree; links are not followed."""
+        """The first files below a folder, hidden ones before the others, each once; links are not followed."""
+        yield from islice(dict.fromkeys(islice(self._files(folder), 2 * at_most)), at_most)
+
+    def _files(self, folder: str) -> Iterator[str]:
         for root in filter(None, (self.hidden, self.pristine)):
-            left = at_most
             for place, folders, names in os.walk(root / folder):
                 folders.sort()
                 inside = PurePosixPath(place).relative_to(root)
-                for name in sorted(names)[:left]:
-                    yield str(inside / name)
-                left -= len(names)
-                if left <= 0:
-                    break
+                yield from (str(inside / name) for name in sorted(names))
 
     def executed_by(self, name: str, folder: str) -> Iterator[str]:
         """The files that importing or running a module from a folder executes; none where the module is not there.

@@ -4,6 +4,7 @@ Invariant: only the task's own files are asked. What the tests import anyway can
 that tests it, so it would gain nobody anything to keep the task's own of it where a command runs a part of it too.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,15 +12,14 @@ from functools import cached_property
 from itertools import takewhile
 from pathlib import PurePosixPath
 
+from lego_rl.sandbox.ownership.python_imports import top_modules
 from lego_rl.sandbox.ownership.shipped_helpers import is_test, is_tests_folder
 from lego_rl.sandbox.ownership.task_tree import TaskTree
 
 MAX_FILES = 5_000
 """Of the modules whose imports are read."""
 
-_IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import|import[ \t]+([\w.]+(?:[ \t]*,[ \t]*[\w.]+)*))", re.M)
 _RELATIVE = re.compile(rb"^[ \t]*from[ \t]+\.\.", re.M)
-_STARTED = re.compile(rb"""-m["',\s]+([A-Za-z_][\w.]*)""")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class TestedCode:
     def _tops(self) -> frozenset[str]:
         """First parts of the names of its modules."""
         found: set[str] = set()
-        waiting = {top for text in self.tests for top in imported(text)}
+        waiting = {top for text in self.tests for top in top_modules(text)}
         left = MAX_FILES
         while waiting and left > 0:
             top = waiting.pop()
@@ -57,7 +57,7 @@ class TestedCode:
             if files:
                 found.add(top)
             for file in files[:left]:
-                waiting |= imported(self.tree.read(file)) - found
+                waiting |= top_modules(self.tree.read(file)) - found
             left -= len(files)
         return frozenset(found)
 
@@ -75,20 +75,13 @@ class TestedCode:
         ]
 
 
-def imported(text: bytes) -> set[str]:
-    """First parts of the names of modules that a Python file imports or starts (``-m``), relative ones left out."""
-    names = (name for found in _IMPORT.findall(text) for name in b",".join(found).split(b","))
-    named = (*names, *_STARTED.findall(text))
-    return {top for name in named if (top := name.strip().partition(b".")[0].decode())}
-
-
 def packages_of(tree: TaskTree, tests: Iterable[str]) -> Iterator[bytes]:
     """Imports of the packages that have folders of tests in them, for tests that import those by ``from ..``."""
     for file in tests:
         inside = list(takewhile(lambda folder: tree.place(f"{folder}/__init__.py"), PurePosixPath(file).parents))
         is_within = any(is_tests_folder(folder.name) for folder in inside[:-1])
         if is_within and _RELATIVE.search(tree.read(file)):
-            yield b"import %s" % inside[-1].name.encode()
+            yield b"import %s" % os.fsencode(inside[-1].name)
 
 
 def _top(path: PurePosixPath, folder: str) -> str:

@@ -7,17 +7,18 @@ they import and nobody has yet is what the agent was asked for.
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
 from pathlib import Path, PurePosixPath
 
 from lego_rl.sandbox.ownership import installed_search
-from lego_rl.sandbox.ownership.module_path import MAX_TEXT_BYTES, ModulePath
+from lego_rl.sandbox.ownership.module_path import ModulePath
+from lego_rl.sandbox.ownership.python_imports import top_modules, with_packages
 from lego_rl.sandbox.ownership.python_words import PythonWords
 from lego_rl.sandbox.ownership.shipped_helpers import is_test
-from lego_rl.sandbox.ownership.tested_code import imported
+from lego_rl.sandbox.ownership.task_tree import TaskTree
+from lego_rl.sandbox.ownership.words import WordIndex, words_of
 
 _PUTS_FIRST = re.compile(rb"\bpath\b\s*(?:\.\s*insert\b|\[|\+?=)|\bsite\b")
 """What makes a folder come before others on the module path."""
@@ -46,7 +47,8 @@ class TestsSide:
     shipped: frozenset[str] = frozenset()
     named: frozenset[str] = frozenset()
 
-    _imports: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
+    _asked: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
+    _found: dict[int, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
     def has_elsewhere(self, dotted: str, folder: str) -> bool:
         """Whether the tests import a module that they have themselves, on the module path, in another folder.
@@ -67,52 +69,57 @@ class TestsSide:
 
     def imports(self, dotted: str) -> bool:
         """Whether a file of the tests' side imports a module, something in it, or is imported as such a module."""
-        if dotted in self._named:
-            return True
-        words = [re.compile(rb"\b%s\b" % re.escape(part.encode())) for part in dotted.split(".")]
-        for name, place in self.path.programs:
-            text = _read(place)
-            inner = PurePosixPath(name).with_suffix("").as_posix()
-            if all(word.search(text) or word.search(inner.encode()) for word in words):
-                if name not in self._imports:
-                    self._imports[name] = frozenset(_with_packages(self._imported_by(name, text)))
-                if dotted in self._imports[name]:
-                    return True
-        elsewhere = (_read(place) for place in self.path.scripts if place.suffix == ".py")
-        texts = (text for text in elsewhere if all(word.search(text) for word in words))
-        return any(dotted in _with_packages(PythonWords.of(text).imports) for text in texts)
+        if dotted not in self._asked:
+            self._asked[dotted] = dotted in self._named or any(dotted in found for found in self._found_for(dotted))
+        return self._asked[dotted]
 
-    def _imported_by(self, name: str, text: bytes) -> Iterator[str]:
-        """Dotted names, the file's own among them where pytest imports it by name."""
+    def _found_for(self, dotted: str) -> Iterator[frozenset[str]]:
+        """What each file imports that has every part of a name in it."""
+        for at in self._index.having(words_of(os.fsencode(dotted))):
+            if at not in self._found:
+                self._found[at] = frozenset(with_packages(self._files[at].imports()))
+            yield self._found[at]
+
+    @cached_property
+    def _files(self) -> list["_File"]:
+        beside = [name for name in self.path.scripts if name.endswith(".py")]
+        return [
+            *(self._file(name) for name in self.path.programs),
+            *(_File(self.path.tree_of_scripts, name) for name in beside),
+        ]
+
+    def _file(self, name: str) -> "_File":
         own = PurePosixPath(name).relative_to(self.path.first_outside(name)).with_suffix("").parts
-        if name in self.path.test_files or is_test(PurePosixPath(name).name):
-            yield ".".join(own)
-        yield from imported(text)
-        said = PythonWords.of(text)
-        yield from said.plugins
-        for found in said.imports:
-            base = found.lstrip(".")
-            above = len(found) - len(base)
-            if not above:
-                yield base
-            elif above <= len(own):
-                yield ".".join([*own[:-above], *filter(None, [base])])
+        is_loaded = name in self.path.test_files or is_test(PurePosixPath(name).name)
+        return _File(self.path.tree, name, own, is_loaded=is_loaded)
+
+    @cached_property
+    def _index(self) -> WordIndex:
+        return WordIndex(file.read() + b"\n" + os.fsencode(file.name) for file in self._files)
 
     def _is_with_scripts(self, inner: str) -> bool:
         """Whether files outside of the work tree have a module of that name, and put other folders before their own."""
-        beside = [place for place in self.path.scripts if place.suffix == ".py"]
-        names = (place.parent if place.stem == "__init__" else place.with_suffix("") for place in beside)
-        is_there = any(name.as_posix().endswith(f"/{inner}") for name in names)
-        return is_there and any(map(_PUTS_FIRST.search, map(_read, beside)))
+        return self._puts_others_first and any(name.endswith(f"/{inner}") for name in self._beside)
+
+    @cached_property
+    def _beside(self) -> list[str]:
+        """Modules beside a script, as paths without a suffix."""
+        places = (PurePosixPath("/", name) for name in self.path.scripts if name.endswith(".py"))
+        return [str(place.parent if place.stem == "__init__" else place.with_suffix("")) for place in places]
+
+    @cached_property
+    def _puts_others_first(self) -> bool:
+        texts = (text for name, text in self.path.texts_of_scripts() if name.endswith(".py"))
+        return any(map(_PUTS_FIRST.search, texts))
 
     @cached_property
     def _named(self) -> frozenset[str]:
-        return frozenset(_with_packages(self.named))
+        return frozenset(with_packages(self.named))
 
     @cached_property
     def _folders(self) -> frozenset[str]:
         """Every folder of the module path that is known by name."""
-        above = {str(folder) for name, _ in self.path.programs for folder in PurePosixPath(name).parents}
+        above = {str(folder) for name in self.path.programs for folder in PurePosixPath(name).parents}
         return self.path.certain | {folder for folder in above if self.path.has(folder)}
 
     def _is_own(self, place: str) -> bool:
@@ -128,13 +135,31 @@ class TestsSide:
         return (bool(there) or is_folder) and not any(file in self.shipped for file in files)
 
 
-def _with_packages(names: Iterable[str]) -> Iterator[str]:
-    for name in names:
-        yield from accumulate(name.split("."), "{}.{}".format)
+@dataclass(frozen=True)
+class _File:
+    """A Python file of the tests' side.
 
+    Attributes:
+        tree: What it lies in.
+        name: Its path there.
+        own: Parts of its own name as a module; none where it is not known.
+        is_loaded: Whether pytest imports it by that name.
+    """
 
-def _read(place: Path) -> bytes:
-    try:
-        return place.read_bytes() if place.is_file() and place.stat().st_size <= MAX_TEXT_BYTES else b""
-    except OSError:
-        return b""
+    tree: TaskTree
+    name: str
+    own: tuple[str, ...] = ()
+    is_loaded: bool = field(default=False, kw_only=True)
+
+    def read(self) -> bytes:
+        return self.tree.read(self.name)
+
+    def imports(self) -> Iterator[str]:
+        """Dotted names, its own among them where it is imported by name."""
+        said = PythonWords.of(self.read())
+        known = (each for each in said.imports if self.own or not each.level)
+        yield from (name for each in known if (name := each.resolved(self.own[:-1])) is not None)
+        if self.own:
+            yield from (*top_modules(self.read()), *said.plugins)
+        if self.is_loaded:
+            yield ".".join(self.own)

@@ -1,9 +1,12 @@
-"""Whether a TOML text can be read in a time that grows no faster than the text.
+"""TOML that anybody wrote, read in a time that grows no faster than the text.
 
 To read a dotted key, or a table's name, takes one that grows with the square of its parts, and more on each line below.
 """
 
 import re
+import tomllib
+
+from lego_rl.sandbox.ownership.ini_texts import UnreadableError
 
 MAX_KEY_PARTS = 24
 
@@ -27,3 +30,17 @@ def has_long_key(text: str) -> bool:
     Without strings and comments a row of dots is a key; what else could be one is no TOML at all.
     """
     return _LONG_KEY.search(_STRING_OR_COMMENT.sub("s", text)) is not None
+
+
+def read_toml(text: str) -> dict[str, object]:
+    """A TOML document.
+
+    Raises:
+        UnreadableError: It is none, or one that takes too long or is too deep to read.
+    """
+    if has_long_key(text):
+        raise UnreadableError("a key of it is too long")
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # of a number of thousands of digits it is a ValueError
+        raise UnreadableError(str(error)) from error
