@@ -4,14 +4,18 @@ Counted are calls of functions, which no other load changes, and steps of a sear
 """
 
 import cProfile
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from lego_rl.sandbox.ownership import configuration, toml_keys
+from lego_rl.sandbox.ownership import configuration, shell_words, toml_keys
 from lego_rl.sandbox.ownership.configuration import MAX_ALL_BYTES, MAX_BYTES, TOO_MUCH, UNREADABLE, merge
+from lego_rl.sandbox.ownership.python_in_shell import python_texts
+from lego_rl.sandbox.ownership.python_words import PythonWords
 from lego_rl.sandbox.ownership.rules import Ownership
+from lego_rl.sandbox.ownership.strays import MAX_SAID_BYTES, STRAY
 from lego_rl.sandbox.ownership.toml_keys import MAX_KEY_PARTS
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.task import Task, TestSpec
@@ -142,3 +146,108 @@ def test_there_is_room_for_so_much_configuration(root: Path) -> None:
     beyond = {change.path for change in generated} - {change.path for change in split.applied}
     assert len(beyond) == 5
     assert split.rolled_back == dict.fromkeys(sorted(beyond), TOO_MUCH)
+
+
+NEW_TESTS: dict[str, Callable[[int], tuple[str, str]]] = {
+    "nothing names them": lambda number: (f"test_n{number}.py", "y = 2\n"),
+    "one name": lambda number: (f"d{number}/test_x.py", f"from e{number} import test_x\n'e{number}.test_x'\n"),
+    "many names": lambda number: (f"a/test_{number}/test_y.py", f"import b.test_{number}.test_y\n'test_y.txt'\n"),
+    "all in a chain": lambda number: (f"test_c{number}.py", f"import test_c{number}\n"),
+}
+
+
+def split_calls_of_new_tests(root: Path, shape: str, count: int) -> int:
+    task = Task("t", root / "task", "", "", "/app", TestSpec(SPEC.fail_to_pass, (), "pytest", "x", ()), 1.0, 1)
+    own = Ownership.of(task, root)
+    pairs = [NEW_TESTS[shape](number) for number in range(count)]
+    tests = [Change(path, "file", b"x = 1\n") for path, _ in pairs]
+    modules = [Change(f"m{number}.py", "file", says.encode()) for number, (_, says) in enumerate(pairs)]
+    return calls(lambda: own.split(Patch((*tests, *modules))))
+
+
+@pytest.mark.parametrize("shape", NEW_TESTS)
+def test_new_tests_are_told_apart_in_linear_time(root: Path, shape: str) -> None:
+    assert split_calls_of_new_tests(root, shape, 480) < 4.6 * split_calls_of_new_tests(root, shape, 120)
+
+
+def test_there_is_room_for_so_much_that_names_new_tests(root: Path) -> None:
+    large = b"import test_new\n" + b"# comment\n" * 100_000
+    task = Task("t", root / "task", "", "", "/app", TestSpec(SPEC.fail_to_pass, (), "pytest", "x", ()), 1.0, 1)
+    own, new = Ownership.of(task, root), Change("test_new.py", "file")
+    assert own.split(Patch((Change("m.py", "file", large), new))).rolled_back == {}
+    beyond = Change("m.py", "file", large * 2)
+    assert own.split(Patch((beyond, new))).rolled_back == {"test_new.py": STRAY}, "more than a program has"
+    says = [Change(f"m{n}.py", "file", large.replace(b"import", b"#", 1)) for n in range(MAX_SAID_BYTES // len(large))]
+    patch = Patch((Change("a.py", "file", large), *says, new))
+    assert own.split(patch).rolled_back == {"test_new.py": STRAY}, "what has it in no more than comments counts, too"
+
+
+def test_the_tests_side_is_read_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[Path] = []
+    read = Path.read_bytes
+
+    def counting(path: Path) -> bytes:
+        counted.append(path)
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", counting)
+    task = Task("t", root / "task", "", "", "/app", SPEC, 1.0, 1)
+
+    def reads(modules: int) -> int:
+        own = Ownership.of(task, root)
+        counted.clear()
+        own.asked(Patch(tuple(Change(f"m{number}.py", "file") for number in range(modules))))
+        return len(counted)
+
+    assert 0 < reads(80) == reads(2) <= 2 * len(TESTS)
+
+
+class Counting:
+    """An expression that counts the characters it is given."""
+
+    def __init__(self, expression: re.Pattern[str]) -> None:
+        self.expression, self.characters = expression, 0
+
+    def sub(self, new: str, text: str) -> str:
+        self.characters += len(text)
+        return self.expression.sub(new, text)
+
+    def findall(self, text: str) -> list[object]:
+        self.characters += len(text)
+        return self.expression.findall(text)
+
+    def search(self, text: str) -> object:
+        self.characters += len(text)
+        return self.expression.search(text)
+
+
+NESTED = {"commands": ("$(", ")"), "quoted": ("'$(", ")'"), "in quotes": ('"$(', ')"')}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_nested_commands_are_read_in_linear_time(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expression = shell_words._SUBSTITUTION
+    first, last = NESTED[kind]
+
+    def cost(depth: int) -> int:
+        counting = Counting(expression)
+        monkeypatch.setattr(shell_words, "_SUBSTITUTION", counting)
+        text = first * depth + "pytest" + last * depth
+        assert any("pytest" in words for words in shell_words.statements(text)), "whatever is around it"
+        shell_words.without_commands(text)
+        PythonWords.of(f"run({text!r})\n".encode())
+        return counting.characters
+
+    assert cost(2_000) < 4.4 * cost(500)
+
+
+def test_a_line_that_is_too_long_is_read_without_quotes(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "pytest tests/test_a.py 'a b'" + " x" * shell_words.MAX_LINE
+    monkeypatch.setattr(shell_words.shlex, "shlex", None)
+    assert next(shell_words.statements(line))[:4] == ("pytest", "tests/test_a.py", "a", "b")
+
+
+def test_texts_within_texts_have_a_bound() -> None:
+    script = "cat <<EOF\n" * 2_000 + "import a\nEOF\n"
+    assert sum(map(len, python_texts(script))) < 64 * len(script)
+    assert b"import b" in set(python_texts("python3 - <<'EOF'\nimport b\nEOF\n" + script))

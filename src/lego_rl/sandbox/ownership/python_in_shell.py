@@ -7,13 +7,16 @@ hides one, and what is none says nothing (`PythonWords`).
 import re
 import textwrap
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 
-from lego_rl.sandbox.ownership.run_words import MAX_FILES, Statement
+from lego_rl.sandbox.ownership.run_words import Statement
 
 MAX_NESTED = 4
 """How deep a quoted text is searched for others."""
+MAX_TEXTS, MAX_CHARACTERS = 2_000, 1 << 20
+"""Of those in one text, all levels together: a script has few, and each stands in it once."""
 
 _QUOTED = r"""(?:'([^']*)'|"((?:[^"\\]|\\.)*)")"""
 _GIVEN = re.compile(rf"(?:(?<!\S)-[A-Za-z]*c|<<<|\becho|\bprintf)[ \t]*\$?{_QUOTED}", re.DOTALL)
@@ -28,13 +31,24 @@ def is_python(path: str, text: bytes) -> bool:
     return path.endswith(".py") or _SHEBANG.match(text) is not None
 
 
-def python_texts(text: str, nested: int = MAX_NESTED) -> Iterator[bytes]:
-    """What of a script, a command line or the recipes of a Makefile may be Python, at most `MAX_FILES` texts."""
-    given = [found[1] if found[1] is not None else _ESCAPED.sub(r"\1", found[2]) for found in _GIVEN.finditer(text)]
-    for inner in (*given, *_documents(text))[:MAX_FILES]:
-        yield textwrap.dedent(inner).strip().encode(errors="replace")
-        if nested:
-            yield from python_texts(inner, nested - 1)
+def python_texts(text: str) -> Iterator[bytes]:
+    """What of a script, a command line or the recipes of a Makefile may be Python, the outermost first."""
+    waiting, texts, room = deque([(text, MAX_NESTED)]), MAX_TEXTS, MAX_CHARACTERS
+    while waiting:
+        outer, nested = waiting.popleft()
+        for inner in chain(_given(outer), _documents(outer)):
+            texts, room = texts - 1, room - len(inner)
+            if texts < 0 or room < 0:
+                return
+            yield textwrap.dedent(inner).strip().encode(errors="replace")
+            if nested:
+                waiting.append((inner, nested - 1))
+
+
+def _given(text: str) -> Iterator[str]:
+    """Quoted texts that are given to a program."""
+    for found in _GIVEN.finditer(text):
+        yield found[1] if found[1] is not None else _ESCAPED.sub(r"\1", found[2])
 
 
 def _documents(text: str) -> Iterator[str]:
