@@ -158,7 +158,7 @@ NEW_TESTS: dict[str, Callable[[int], tuple[str, str]]] = {
 
 def split_calls_of_new_tests(root: Path, shape: str, count: int) -> int:
     task = Task("t", root / "task", "", "", "/app", TestSpec(SPEC.fail_to_pass, (), "pytest", "x", ()), 1.0, 1)
-    own = Ownership.of(task, root)
+    own = Ownership.of(task, root, {})
     pairs = [NEW_TESTS[shape](number) for number in range(count)]
     tests = [Change(path, "file", b"x = 1\n") for path, _ in pairs]
     modules = [Change(f"m{number}.py", "file", says.encode()) for number, (_, says) in enumerate(pairs)]
@@ -173,7 +173,7 @@ def test_new_tests_are_told_apart_in_linear_time(root: Path, shape: str) -> None
 def test_there_is_room_for_so_much_that_names_new_tests(root: Path) -> None:
     large = b"import test_new\n" + b"# comment\n" * 100_000
     task = Task("t", root / "task", "", "", "/app", TestSpec(SPEC.fail_to_pass, (), "pytest", "x", ()), 1.0, 1)
-    own, new = Ownership.of(task, root), Change("test_new.py", "file")
+    own, new = Ownership.of(task, root, {}), Change("test_new.py", "file")
     assert own.split(Patch((Change("m.py", "file", large), new))).rolled_back == {}
     beyond = Change("m.py", "file", large * 2)
     assert own.split(Patch((beyond, new))).rolled_back == {"test_new.py": STRAY}, "more than a program has"
@@ -194,7 +194,7 @@ def test_the_tests_side_is_read_once(root: Path, monkeypatch: pytest.MonkeyPatch
     task = Task("t", root / "task", "", "", "/app", SPEC, 1.0, 1)
 
     def reads(modules: int) -> int:
-        own = Ownership.of(task, root)
+        own = Ownership.of(task, root, {})
         counted.clear()
         own.asked(Patch(tuple(Change(f"m{number}.py", "file") for number in range(modules))))
         return len(counted)

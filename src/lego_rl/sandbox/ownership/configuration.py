@@ -37,6 +37,8 @@ MAX_ALL_BYTES = 1 << 19
 INI_FILES, TOML_FILES = frozenset({"setup.cfg", "tox.ini"}), frozenset({"pyproject.toml"})
 MERGED = INI_FILES | TOML_FILES
 
+_PYTESTS_ALONE = frozenset({"pytest.ini", ".pytest.ini"})
+"""Files that end pytest's search for its options, whatever is in them."""
 _OWN_SECTIONS = SECTIONS | {"pytest", "tool:pytest", "aliases", "nosetests", "tool:nose", "DEFAULT"}
 _OWN_SECTION_STARTS = ("tox", "testenv", "coverage:", "pytest", "tool:pytest")
 _OWN_OPTIONS = OPTIONS | {("options.entry_points", "pytest11")}
@@ -207,8 +209,8 @@ def _place(document: _Table, path: tuple[str, ...], table: object) -> None:
     here[path[-1]] = table
 
 
-def pytest_options(name: str, content: bytes) -> Mapping[str, str]:
-    """pytest's options in a configuration file, lists as words.
+def pytest_options(name: str, content: bytes) -> Mapping[str, str] | None:
+    """pytest's options in a configuration file, lists as words; ``None`` where it is a file for others.
 
     Raises:
         UnreadableError: It is none.
@@ -216,9 +218,12 @@ def pytest_options(name: str, content: bytes) -> Mapping[str, str]:
     text = _text(content)
     if not name.endswith(".toml"):
         sections = read_iniconfig(text)
-        return sections.get("tool:pytest" if name == "setup.cfg" else "pytest", {})
+        found = sections.get("tool:pytest" if name == "setup.cfg" else "pytest")
+        return {} if found is None and name in _PYTESTS_ALONE else found
     document = read_toml(text)
     table = at(document, ("tool", "pytest")) if name == "pyproject.toml" else document.get("pytest", document)
+    if table is None:
+        return None
     options = table.get("ini_options", table) if isinstance(table, dict) else {}
     if not isinstance(options, dict):
         return {}

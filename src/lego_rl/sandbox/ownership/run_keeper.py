@@ -46,15 +46,16 @@ class RunKeeper(RunFound):
     tests: tuple[bytes, ...] = field(kw_only=True)
     counts: Counts = field(kw_only=True)
     counts_lacking: Counts = field(kw_only=True, default=anything)
-    _waiting: list[str] = field(default_factory=list)
+    _waiting: dict[str, None] = field(default_factory=dict)
+    _waiting_last: dict[str, None] = field(default_factory=dict)
     _read: set[str] = field(default_factory=set)
     _known: dict[frozenset[str], TestedCode] = field(default_factory=dict)
 
     def wait_for(self, path: str) -> None:
         """Have a file read, once; it need not be a file of the run itself."""
         if path not in self._read and self.tree.place(path) is not None:
-            self._read.add(path)
-            self._waiting.append(path)
+            self._waiting_last.pop(path, None)
+            self._waiting[path] = None
 
     def _read_for_arguments(self, path: str) -> None:
         """A file that tells a command what to do, which is the product's where it lies in what is tested."""
@@ -86,8 +87,8 @@ class RunKeeper(RunFound):
             self.patterns.add(pattern)
         folder = pattern[: min(pattern.find(mark) for mark in WILD if mark in pattern)].rpartition("/")[0]
         for file in self.tree.files(folder or ".", MAX_FILES):
-            if fnmatchcase(file, pattern):
-                self._own(file)
+            if fnmatchcase(file, pattern) and self._keep(file) and file not in self._read and file not in self._waiting:
+                self._waiting_last[file] = None
 
     def _below(self, word: str, place: str) -> Iterator[str]:
         """A path as it is in the work tree, from a folder of it; nothing where it leads out of it."""
@@ -97,9 +98,14 @@ class RunKeeper(RunFound):
             yield str(path.relative_to(top))
 
     def _own(self, path: str) -> None:
-        """Keep a file of the run, and read it; one of which parts can be the agent's is merged instead."""
+        """Keep a file of the run, and read it."""
+        if self._keep(path):
+            self.wait_for(path)
+
+    def _keep(self, path: str) -> bool:
+        """Keep a file, unless it is what is tested; one of which parts can be the agent's is merged instead."""
         if path == "." or (path.endswith(".py") and self._is_tested(path)):
-            return
+            return False
         name = PurePosixPath(path).name
         if name in MANIFESTS:
             self.manifests.add(name)
@@ -107,7 +113,7 @@ class RunKeeper(RunFound):
             self.files.add(path)
         if path.endswith(".py"):
             self.folders.add(str(PurePosixPath(path).parent))
-        self.wait_for(path)
+        return True
 
     def _is_tested(self, path: str) -> bool:
         folders = frozenset({*self.folders, "src"})

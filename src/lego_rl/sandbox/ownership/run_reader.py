@@ -57,25 +57,36 @@ class RunReader(RunKeeper):
     _texts: ShellTexts = field(default_factory=ShellTexts)
 
     def run(self) -> None:
-        """Read whatever waits, and what that leads to."""
+        """Read whatever waits, and what that leads to: what has a name first, then what only fits a pattern."""
         self._find_programs()
-        while self._waiting and len(self._read) < MAX_FILES:
-            path = self._waiting.pop()
-            folder = str(PurePosixPath(path).parent)
-            self.may_be_path |= folders_of_path(self.tree.read(path).decode(errors="replace"), folder, self.tree)
-            text = self.tree.read(path)
-            if is_python(path, text):
-                self._python(path, text, [folder])
-            elif path.endswith(_OPTIONS):
-                self._options(options_in(self.tree, path), folder)
-            else:
-                self.read(self._shell_text(path, text.decode(errors="replace")), [".", folder])
-                self._python(path, text, [folder])
-            if not self._waiting:
+        self._follow(self._waiting)
+        self._follow(self._waiting, self._waiting_last)
+
+    def _follow(self, *queues: dict[str, None]) -> None:
+        while len(self._read) < MAX_FILES:
+            if not any(queues):
                 self._load_plugins()
                 for said, bases in self._texts.again():
                     self.shell(said, bases)
                 self._find_programs()
+            queue = next(filter(None, queues), None)
+            if queue is None:
+                return
+            path, _ = queue.popitem()
+            self._read.add(path)
+            self._read_file(path)
+
+    def _read_file(self, path: str) -> None:
+        folder, content = str(PurePosixPath(path).parent), self.tree.read(path)
+        text = content.decode(errors="replace")
+        self.may_be_path |= folders_of_path(text, folder, self.tree)
+        if is_python(path, content):
+            self._python(path, content, [folder])
+        elif path.endswith(_OPTIONS):
+            self._options(options_in(self.tree, path) or {}, folder)
+        else:
+            self.read(self._shell_text(path, text), [".", folder])
+            self._python(path, content, [folder])
 
     def _shell_text(self, path: str, text: str) -> str:
         """What of a file a shell would be given."""

@@ -39,6 +39,10 @@ _LISTS = frozenset({".txt", ".lst", ".list", ".args", ".opts", ".rsp"})
 _READ_BY_PIP = frozenset({"-r", "--requirement", "-c", "--constraint", "--requirements"})
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy|coverage)[0-9.]*")
 _FINDS_TESTS = re.compile(r"(?:.*/)?(?:py\.?test|unittest|nose2?|nosetests)")
+_MAY_LEAD_TO_PYTEST = re.compile(
+    r"(?:.*/)?(?:(?:python|pypy|coverage)[0-9.]*|tox|nox|xargs|(?!test$)[^/]*test[^/]*)|\$(?:\w+|\{[^{}]*\})"
+)
+"""Programs that are pytest or pass their words on to it, as a script that speaks of tests may."""
 _TAKES_VALUE = frozenset({
     "-k", "-m", "-p", "-c", "-o", "-W", "-n", "-r", "--rootdir", "--confcutdir", "--junitxml", "--junit-xml",
     "--ignore", "--ignore-glob", "--deselect", "--cov", "--cov-config", "--maxfail", "--tb", "--timeout", "--durations",
@@ -50,7 +54,7 @@ _INSTALLERS = frozenset({"pip", "pip3", "uv", "poetry", "flit", "hatch", "pdm", 
 _INSTALLS = frozenset({"-e", "--editable", "sync", "develop"})
 _FROM_FOLDER = re.compile(r"(?:--editable=|-e)?(?:\.{1,2}|\$PWD|/[\w.-]+)(?:/[\w./-]*)?(?:\[[\w,.-]*\])?")
 _MODULE = re.compile(r"[A-Za-z_][\w.]*")
-_PYTEST_FILES = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg")
+_PYTEST_FILES = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 """Where pytest looks for its options, in its order."""
 MAX_FILES = 2_000
 """Files that are read for what they run; what more they would lead to stays the agent's."""
@@ -95,14 +99,18 @@ def _is_read_for_words(words: Statement, at: int) -> bool:
 
 
 def modules(words: Statement) -> Iterator[str]:
-    """Modules that Python runs as programs (``-m``)."""
+    """Modules that Python runs as programs (``-m``); what comes after pytest is its own, as the name of a mark."""
     at_python = False
     for before, word in zip(("", *words), words, strict=False):
         at_python = at_python or _PYTHON.fullmatch(word) is not None
+        name = ""
         if at_python and re.fullmatch(r"-[A-Za-z]*m", before) and _MODULE.fullmatch(word):
-            yield word
+            name = word
         elif at_python and (found := re.fullmatch(r"-[A-Za-z]*?m([A-Za-z_][\w.]*)", word)) and before != "-o":
-            yield found[1]
+            name = found[1]
+        if name:
+            yield name
+        at_python = at_python and not _FINDS_TESTS.fullmatch(name or word)
 
 
 def installs(words: Statement) -> bool:
@@ -130,10 +138,12 @@ def asked_of_runners(words: Statement) -> Iterator[list[str]]:
 
 
 def plugins(words: Statement) -> Iterator[str]:
-    """Modules that pytest's ``-p`` names."""
+    """Modules that pytest's ``-p`` names, where a command may lead to it; without a program all words are its own."""
+    is_asked = not words or words[0].startswith("-")
     for before, word in zip(("", *words), words, strict=False):
+        is_asked = is_asked or _MAY_LEAD_TO_PYTEST.fullmatch(word) is not None
         name = word if before == "-p" else word[2:] if word.startswith("-p") and len(word) > 2 else ""
-        if _MODULE.fullmatch(name):
+        if is_asked and _MODULE.fullmatch(name):
             yield name
 
 
@@ -152,17 +162,18 @@ def conftests(tree: TaskTree, tests: Iterable[str]) -> list[str]:
 
 
 def pytest_options_in(tree: TaskTree, folder: str) -> Mapping[str, str]:
-    """pytest's options in a folder: those of the first file that has some."""
-    found = (options_in(tree, plain(f"{folder}/{name}")) for name in _PYTEST_FILES)
-    return next((options for options in found if options), {})
+    """pytest's options in a folder: those of the first file that is for it, which may hold none."""
+    paths = (plain(f"{folder}/{name}") for name in _PYTEST_FILES)
+    found = (options_in(tree, path) for path in paths if tree.place(path) is not None)
+    return next((options for options in found if options is not None), {})
 
 
-def options_in(tree: TaskTree, path: str) -> Mapping[str, str]:
-    """pytest's options in a file; none where it is no configuration."""
+def options_in(tree: TaskTree, path: str) -> Mapping[str, str] | None:
+    """pytest's options in a file; ``None`` where it is nothing that pytest would read."""
     try:
         return pytest_options(PurePosixPath(path).name, tree.read(path))
     except UnreadableError:
-        return {}
+        return None
 
 
 def below(value: str, workdir: str) -> Iterator[str]:

@@ -14,7 +14,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from lego_rl.sandbox.ownership.manifests import MANIFESTS, ManifestError, merged
+from lego_rl.sandbox.ownership.python_imports import imported
 from lego_rl.sandbox.ownership.runners import BUILDS, Runners
+from lego_rl.sandbox.ownership.shipped_helpers import is_test
 from lego_rl.sandbox.ownership.task_tree import TaskTree
 from lego_rl.sandbox.ownership.words import path_words
 
@@ -59,13 +61,17 @@ def runners_of_its_own(tree: TaskTree, programs: Iterable[str]) -> frozenset[str
         tree: The task's files.
         programs: Files that the command runs.
     """
-    is_run = any(PurePosixPath(file).suffix in ("", ".py") and not _is_read_by_pytest(file) for file in programs)
+    is_run = any(_is_program(tree, file) for file in programs)
     return frozenset(filter(_RUNS_TESTS.fullmatch, _files(tree)) if is_run else ())
 
 
-def _is_read_by_pytest(file: str) -> bool:
+def _is_program(tree: TaskTree, file: str) -> bool:
+    """Whether a file is a program, and not what pytest or a launcher reads: by its suffix, or by what it says."""
     name = file.rpartition("/")[2]
-    return name in ("conftest.py", "__init__.py") or name.startswith("test_") or name.endswith("_test.py")
+    if name.endswith(".py"):
+        return name != "__init__.py" and not is_test(name)
+    text = tree.read(file) if "." not in name else b""
+    return text.startswith(b"#!") or bool(imported(text))
 
 
 def _files(tree: TaskTree) -> Iterator[str]:
