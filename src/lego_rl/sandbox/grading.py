@@ -102,7 +102,7 @@ async def grade(
     return Verdict(
         reward=judged.reward if end == "completed" else 0,
         tests=judged.tests,
-        rolled_back=split.rolled_back,
+        rolled_back={path: reason.value for path, reason in split.rolled_back.items()},
         log="\n".join([text for text in (ended.log, judged.note) if text]),
         seconds=time.monotonic() - started,
         ended=end,

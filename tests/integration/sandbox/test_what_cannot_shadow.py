@@ -15,8 +15,8 @@ from lego_rl.sandbox.bubblewrap.image import BubblewrapImage
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
 from lego_rl.sandbox.grading import grade
 from lego_rl.sandbox.ownership.known_modules import SHADOWED_MODULES, is_everywhere
-from lego_rl.sandbox.ownership.rules import Ownership, Split
-from lego_rl.sandbox.ownership.shadowing import SHADOWS
+from lego_rl.sandbox.ownership.rules import Ownership
+from lego_rl.sandbox.ownership.split import Reason, Split
 from lego_rl.sandbox.provider import Provider
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.verdict import Change, Patch
@@ -117,7 +117,7 @@ async def test_the_environment_of_the_image_says_what_is_on_the_path(tmp_path: P
     task, image = Task.load(tmp_path), provider.prepare(tmp_path / "environment", workdir="/app")
     patch = Patch(tuple(files(["lib/argparse.py", "more/argparse.py"])))
     verdict = await grade(task, patch, image, timeout_sec=60)
-    assert (verdict.reward, verdict.rolled_back) == (0, {"lib/argparse.py": SHADOWS})
+    assert (verdict.reward, verdict.rolled_back) == (0, {"lib/argparse.py": Reason.SHADOWS})
     assert verdict.tests["tests/test_visible.py::test_zero"] == "passed", verdict.log
 
 
@@ -136,4 +136,4 @@ async def test_what_the_image_has_installed_cannot_come_from_the_work_tree(tmp_p
     asked = Change("eggs.py", "file", b"X = 1\n")
     patch = Patch((fix, asked, *files(["spam.py"])))
     verdict = await grade(task, patch, image, timeout_sec=60)
-    assert (verdict.reward, verdict.rolled_back) == (1, {"spam.py": SHADOWS}), verdict.log
+    assert (verdict.reward, verdict.rolled_back) == (1, {"spam.py": Reason.SHADOWS}), verdict.log

@@ -31,7 +31,8 @@ from lego_rl.sandbox.git.layers import FileSystem, copy_as_it_is
 from lego_rl.sandbox.git.manifest import HistorySeal
 from lego_rl.sandbox.limits import Limits
 from lego_rl.sandbox.mounts import Mount
-from lego_rl.sandbox.ownership.rules import Ownership, Split
+from lego_rl.sandbox.ownership.rules import Ownership
+from lego_rl.sandbox.ownership.split import Split
 from lego_rl.sandbox.seccomp import ALLOW
 from lego_rl.sandbox.transfer import TransferError
 from lego_rl.sandbox.verdict import Change, Patch

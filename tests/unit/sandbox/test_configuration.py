@@ -9,7 +9,8 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_rl.sandbox.ownership.configuration import MAX_BYTES, UNREADABLE, merge, pytest_options
+from lego_rl.sandbox.ownership.configuration import MAX_BYTES, merge, pytest_options
+from lego_rl.sandbox.ownership.split import Reason
 from lego_rl.sandbox.verdict import Change
 
 INI = b"[tool:pytest]\naddopts = -q\n  -x\n\n[metadata]\nname = calc\nlicense = MIT\n\n[coverage:run]\nbranch = true\n"
@@ -159,13 +160,13 @@ def test_no_content_raises(content: bytes, name: str) -> None:
 
 def test_a_line_that_takes_long_to_read_is_not_read() -> None:
     dotted = b"[tool.pytest]\nx = 1\n" + b"a" + b".a" * 5_000 + b" = 1\n"
-    assert merge(Change("pyproject.toml", "file", dotted), b"") == (None, UNREADABLE)
+    assert merge(Change("pyproject.toml", "file", dotted), b"") == (None, Reason.UNREADABLE)
     spaces = b"[x]\na" + b" " * 5_000 + b"= 1\n"
-    assert merge(Change("setup.cfg", "file", spaces), b"") == (None, UNREADABLE)
+    assert merge(Change("setup.cfg", "file", spaces), b"") == (None, Reason.UNREADABLE)
 
 
 def test_a_number_that_is_too_long_is_not_read() -> None:
-    assert merge(Change("pyproject.toml", "file", b"x = " + b"9" * 5_000), b"") == (None, UNREADABLE)
+    assert merge(Change("pyproject.toml", "file", b"x = " + b"9" * 5_000), b"") == (None, Reason.UNREADABLE)
 
 
 def test_what_the_task_has_is_read_whatever_its_size() -> None:

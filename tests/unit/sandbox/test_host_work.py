@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from lego_rl.sandbox.ownership import configuration, shell_words, toml_keys
-from lego_rl.sandbox.ownership.configuration import MAX_ALL_BYTES, MAX_BYTES, TOO_MUCH, UNREADABLE, merge
+from lego_rl.sandbox.ownership.configuration import MAX_ALL_BYTES, MAX_BYTES, merge
 from lego_rl.sandbox.ownership.python_in_shell import python_texts
 from lego_rl.sandbox.ownership.python_words import PythonWords
 from lego_rl.sandbox.ownership.rules import Ownership
-from lego_rl.sandbox.ownership.strays import MAX_SAID_BYTES, STRAY
+from lego_rl.sandbox.ownership.split import Reason
+from lego_rl.sandbox.ownership.strays import MAX_SAID_BYTES
 from lego_rl.sandbox.ownership.toml_keys import MAX_KEY_PARTS
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.task import Task, TestSpec
@@ -88,7 +89,7 @@ def test_keys_that_take_long_to_read_are_not_read(kind: str, monkeypatch: pytest
 
     monkeypatch.setattr(toml_keys.tomllib, "loads", never)
     monkeypatch.setattr(configuration, "_merge_toml", lambda _, changed: configuration.read_toml(changed))
-    assert merge(Change("pyproject.toml", "file", HOSTILE[kind](4_000).encode()), b"") == (None, UNREADABLE)
+    assert merge(Change("pyproject.toml", "file", HOSTILE[kind](4_000).encode()), b"") == (None, Reason.UNREADABLE)
 
 
 HONEST = {
@@ -145,7 +146,7 @@ def test_there_is_room_for_so_much_configuration(root: Path) -> None:
     assert sum(len(change.content) for change in split.applied) <= MAX_ALL_BYTES
     beyond = {change.path for change in generated} - {change.path for change in split.applied}
     assert len(beyond) == 5
-    assert split.rolled_back == dict.fromkeys(sorted(beyond), TOO_MUCH)
+    assert split.rolled_back == dict.fromkeys(sorted(beyond), Reason.TOO_MUCH)
 
 
 NEW_TESTS: dict[str, Callable[[int], tuple[str, str]]] = {
@@ -176,10 +177,12 @@ def test_there_is_room_for_so_much_that_names_new_tests(root: Path) -> None:
     own, new = Ownership.of(task, root, {}), Change("test_new.py", "file")
     assert own.split(Patch((Change("m.py", "file", large), new))).rolled_back == {}
     beyond = Change("m.py", "file", large * 2)
-    assert own.split(Patch((beyond, new))).rolled_back == {"test_new.py": STRAY}, "more than a program has"
+    assert own.split(Patch((beyond, new))).rolled_back == {"test_new.py": Reason.STRAY}, "more than a program has"
     says = [Change(f"m{n}.py", "file", large.replace(b"import", b"#", 1)) for n in range(MAX_SAID_BYTES // len(large))]
     patch = Patch((Change("a.py", "file", large), *says, new))
-    assert own.split(patch).rolled_back == {"test_new.py": STRAY}, "what has it in no more than comments counts, too"
+    assert own.split(patch).rolled_back == {"test_new.py": Reason.STRAY}, (
+        "what has it in no more than comments counts, too"
+    )
 
 
 def test_the_tests_side_is_read_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

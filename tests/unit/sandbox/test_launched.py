@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from owned import owner
 
-from lego_rl.sandbox.ownership.rules import PROGRAM, VARIABLES
+from lego_rl.sandbox.ownership.split import Reason
 from lego_rl.sandbox.verdict import Change, ChangeKind
 
 FILES = {"pkg/tools/make": "#!/bin/sh\n", "pkg/defaults/.env": "A=1\n", "pkg/tools/git": "", "sub/x/y": ""}
@@ -27,11 +27,11 @@ def test_the_products_own(tmp_path: Path, path: str) -> None:
 
 @pytest.mark.parametrize("path", ["bin/python", "make", "deep/er/Scripts/pip3"])
 def test_a_new_program_in_a_folder_of_programs(tmp_path: Path, path: str) -> None:
-    assert reason(tmp_path, path) == PROGRAM
+    assert reason(tmp_path, path) == Reason.PROGRAM
 
 
 def test_a_link_called_like_a_program(tmp_path: Path) -> None:
-    assert reason(tmp_path, "pkg/tools/python", kind="symlink") == PROGRAM
+    assert reason(tmp_path, "pkg/tools/python", kind="symlink") == Reason.PROGRAM
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_where_something_leads_to_it(tmp_path: Path, command: str, files: dict[s
 
 @pytest.mark.parametrize("path", [".env", "tests/.env", "sub/.envrc", "sub/x/.flaskenv", "tests/data/.env/x"])
 def test_variables_are_read_where_programs_start_and_around_tests(tmp_path: Path, path: str) -> None:
-    assert reason(tmp_path, path, f"cd sub/x && {TESTS}") == (VARIABLES if "data" not in path else None)
+    assert reason(tmp_path, path, f"cd sub/x && {TESTS}") == (Reason.VARIABLES if "data" not in path else None)
 
 
 def test_an_environment_file_that_a_command_names(tmp_path: Path) -> None:

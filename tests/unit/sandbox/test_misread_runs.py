@@ -77,7 +77,7 @@ def test_what_runs_a_program_of_the_repository_has(tmp_path: Path, command: str)
 
 
 def test_what_a_loop_matches_is_read_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_reader, "MAX_FILES", 12)
+    monkeypatch.setattr(run_reader, "MAX_FILES_OF_RUN", 12)
     files = {"ci/run.sh": ". ci/common\n", "ci/common": "true\n", "plug.py": "", "deep.py": "",
              "tests/conftest.py": "pytest_plugins = ['plug']\n"}  # fmt: skip
     cases = {f"cases/{number}.sh": "true\n" for number in range(20)}

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lego_rl.errors import TaskError
-from lego_rl.sandbox.ownership.configuration import MERGED
-from lego_rl.sandbox.ownership.rules import CONFIGURATION, ENVIRONMENT, Ownership
+from lego_rl.sandbox.ownership.deciding_files import CONFIGURATION, ENVIRONMENT, MERGED
+from lego_rl.sandbox.ownership.rules import Ownership
 from lego_rl.sandbox.verdict import Change, ChangeKind, Patch
 from lego_rl.tasks.task import Task, TestScript, TestSpec
 

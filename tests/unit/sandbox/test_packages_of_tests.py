@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from owned import owner
 
-from lego_rl.sandbox.ownership.folders_of_tests import TEST_PACKAGE
+from lego_rl.sandbox.ownership.split import Reason
 from lego_rl.sandbox.verdict import Change, ChangeKind
 
 HIDDEN = {"calc/sub/cases/test_a.py": "", "unit/test_b.py": ""}
@@ -47,4 +47,4 @@ def test_what_changes_the_name_of_a_test_is_the_tasks(
     tmp_path: Path, there: tuple[str, ...], path: str, kind: ChangeKind
 ) -> None:
     own = owner(tmp_path, dict.fromkeys(there, ""), hidden=HIDDEN)
-    assert own.owns(Change(path, kind)) == TEST_PACKAGE
+    assert own.owns(Change(path, kind)) == Reason.TEST_PACKAGE

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from owned import owner
 
 from lego_rl.sandbox.comparison import is_folder
-from lego_rl.sandbox.ownership.replacements import REPLACES_OWN, rolled_back_together
+from lego_rl.sandbox.ownership.replacements import rolled_back_together
+from lego_rl.sandbox.ownership.split import Reason
 from lego_rl.sandbox.verdict import Change, Patch
 
 RUN = "bash dev/run.sh && python -m pytest --junitxml=$LEGO_REPORT tests"
@@ -20,8 +21,8 @@ def test_a_link_in_place_of_a_folder_with_what_runs_the_tests_leaves_the_folder(
     own = owner(tmp_path, FILES, command=RUN)
     split = own.split(Patch((LINK, Change("dev/other.py", "deleted"), Change("dev/run.sh", "deleted"))))
     assert split.applied == ()
-    assert split.rolled_back["dev"] == split.rolled_back["dev/other.py"] == REPLACES_OWN
-    assert split.rolled_back["dev/run.sh"] != REPLACES_OWN
+    assert split.rolled_back["dev"] == split.rolled_back["dev/other.py"] == Reason.REPLACES_OWN
+    assert split.rolled_back["dev/run.sh"] != Reason.REPLACES_OWN
 
 
 def test_a_link_in_place_of_a_package_is_applied_with_its_deletions(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from owned import owner
 
 from lego_rl.sandbox.ownership.manifests import MANIFESTS, ManifestError, merged
-from lego_rl.sandbox.ownership.runners import RUNNERS, known_runners, runner_of
+from lego_rl.sandbox.ownership.runners import RUNNERS, runner_of
 from lego_rl.sandbox.verdict import Change, Patch
 
 
@@ -80,8 +80,8 @@ def test_the_rest_is_the_agents(tmp_path: Path, command: str, free: str) -> None
         ("", set()),
     ],
 )
-def test_which_runners_a_command_names(command: str, names: set[str]) -> None:
-    assert known_runners(command) == names
+def test_which_runners_a_command_names(tmp_path: Path, command: str, names: set[str]) -> None:
+    assert owner(tmp_path, command=command).run.runners.names == names
 
 
 def test_what_a_script_runs_is_known_with_the_tree(tmp_path: Path) -> None:

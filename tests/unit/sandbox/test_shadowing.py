@@ -8,7 +8,7 @@ from owned import owner
 
 from lego_rl.sandbox.ownership.asked_modules import ASKED_FOR
 from lego_rl.sandbox.ownership.known_modules import is_asked_for
-from lego_rl.sandbox.ownership.shadowing import SHADOWS
+from lego_rl.sandbox.ownership.split import Reason
 from lego_rl.sandbox.verdict import Change, Patch
 from scripts.asked_modules import absent, asked_in
 
@@ -137,5 +137,5 @@ def test_what_the_image_has_cannot_come_from_the_work_tree(tmp_path: Path) -> No
     own = owner(tmp_path, hidden={"tests/test_a.py": "import blinker\n"})
     change = Change("blinker/__init__.py", "file")
     assert own.owns(change) is None
-    assert own.knowing(frozenset({"blinker"})).owns(change) == SHADOWS
+    assert own.knowing(frozenset({"blinker"})).owns(change) == Reason.SHADOWS
     assert own.knowing(frozenset({"blinker"})).owns(Change("app/blinker.py", "file")) is None

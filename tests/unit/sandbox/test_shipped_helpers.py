@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lego_rl.sandbox.ownership.folders_of_tests import OWN_TEST, SUPPORT, TEST_PACKAGE
-from lego_rl.sandbox.ownership.rules import TEST_FILE, Ownership
+from lego_rl.sandbox.ownership.rules import Ownership
 from lego_rl.sandbox.ownership.shipped_helpers import is_tests_folder, shipped, support_folders
+from lego_rl.sandbox.ownership.split import Reason
 from lego_rl.sandbox.verdict import Change
 from lego_rl.tasks.task import Task, TestSpec
 
@@ -68,14 +68,14 @@ def test_an_honest_fix_of_it_counts(own: Ownership, change: Change) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (Change("pkg/testing/only_tests_use.py", "file"), SUPPORT),
-        (Change("pkg/testing/golden.json", "file"), SUPPORT),
-        (Change("pkg/testing/test_compare.py", "file"), TEST_FILE),
-        (Change("pkg/testing/test_mine.py", "file"), OWN_TEST),
-        (Change("pkg/testing/__init__.py", "deleted"), TEST_PACKAGE),
-        (Change("pkg/test/helper.py", "file"), SUPPORT),
-        (Change("pkg/test/test_suite.py", "deleted"), TEST_FILE),
-        (Change("tests/helper.py", "file"), SUPPORT),
+        (Change("pkg/testing/only_tests_use.py", "file"), Reason.SUPPORT),
+        (Change("pkg/testing/golden.json", "file"), Reason.SUPPORT),
+        (Change("pkg/testing/test_compare.py", "file"), Reason.TEST_FILE),
+        (Change("pkg/testing/test_mine.py", "file"), Reason.OWN_TEST),
+        (Change("pkg/testing/__init__.py", "deleted"), Reason.TEST_PACKAGE),
+        (Change("pkg/test/helper.py", "file"), Reason.SUPPORT),
+        (Change("pkg/test/test_suite.py", "deleted"), Reason.TEST_FILE),
+        (Change("tests/helper.py", "file"), Reason.SUPPORT),
     ],
 )
 def test_what_only_tests_use_does_not(own: Ownership, change: Change, reason: str) -> None:
@@ -84,7 +84,7 @@ def test_what_only_tests_use_does_not(own: Ownership, change: Change, reason: st
 
 def test_no_import_that_a_change_adds_makes_product_code_of_a_helper(own: Ownership) -> None:
     (own.pristine / "pkg" / "core.py").unlink()  # as if the import were only in the change
-    assert own.owns(Change("pkg/test/suite.py", "file")) == SUPPORT
+    assert own.owns(Change("pkg/test/suite.py", "file")) == Reason.SUPPORT
 
 
 @pytest.mark.parametrize("text", ["import (", "\0", "from ......... import x\n", "from . import *\n"])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from owned import owner
 
-from lego_rl.sandbox.ownership.strays import STRAY
+from lego_rl.sandbox.ownership.split import Reason
 from lego_rl.sandbox.verdict import Change, ChangeKind, Patch
 
 FILES = {
@@ -40,7 +40,7 @@ def test_a_scratch_test_is_left_out_where_the_runner_looks_for_tests(tmp_path: P
 )
 def test_however_a_command_leaves_it_to_the_runner(tmp_path: Path, command: str) -> None:
     files = {**FILES, "run.sh": "set -e\npytest -x\n"}
-    assert split(tmp_path, new("pkg/test_mine.py"), command=command, files=files) == {"pkg/test_mine.py": STRAY}
+    assert split(tmp_path, new("pkg/test_mine.py"), command=command, files=files) == {"pkg/test_mine.py": Reason.STRAY}
 
 
 @pytest.mark.parametrize("command", [NAMED, "pytest tests", "pytest tests/test_a.py::test_it", "sh run.sh"])
@@ -84,4 +84,4 @@ def test_what_the_task_has_is_not_new(tmp_path: Path) -> None:
 def test_the_patterns_of_the_configuration_count(tmp_path: Path) -> None:
     files = {**FILES, "pytest.ini": "[pytest]\npython_files = check_*.py\n"}
     changes = new("check_it.py"), new("test_doc.txt", ">>> 1\n2\n"), new("test_data.txt", "1\n")
-    assert split(tmp_path, *changes, files=files) == {"check_it.py": STRAY, "test_doc.txt": STRAY}
+    assert split(tmp_path, *changes, files=files) == {"check_it.py": Reason.STRAY, "test_doc.txt": Reason.STRAY}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import tomli_w
 
+from lego_rl.sandbox.ownership.deciding_files import INI_FILES, TOML_FILES
 from lego_rl.sandbox.ownership.ini_texts import (
     Sections,
     UnreadableError,
@@ -24,6 +25,7 @@ from lego_rl.sandbox.ownership.ini_texts import (
 from lego_rl.sandbox.ownership.installed_parts import OPTIONS, SECTIONS, TABLES, at, is_own_value, tables_in
 from lego_rl.sandbox.ownership.manifests import MANIFESTS, ManifestError
 from lego_rl.sandbox.ownership.manifests import merged as merge_manifest
+from lego_rl.sandbox.ownership.split import Reason
 from lego_rl.sandbox.ownership.toml_keys import read_toml
 from lego_rl.sandbox.verdict import Change
 
@@ -33,9 +35,6 @@ MAX_LINE_BYTES = 2_000
 """Of one line of an INI file: to find the end of an option's name takes a time that grows with the square of them."""
 MAX_ALL_BYTES = 1 << 19
 """Of all such files of a patch together; what is beyond is rolled back. Reading them ends with no timeout."""
-
-INI_FILES, TOML_FILES = frozenset({"setup.cfg", "tox.ini"}), frozenset({"pyproject.toml"})
-MERGED = INI_FILES | TOML_FILES
 
 _PYTESTS_ALONE = frozenset({"pytest.ini", ".pytest.ini"})
 """Files that end pytest's search for its options, whatever is in them."""
@@ -49,16 +48,13 @@ _OWN_TABLES = (
     ("project", "entry-points", "pytest11"), ("tool", "poetry", "plugins", "pytest11"),
 )  # fmt: skip
 
-UNREADABLE = "it cannot be read as configuration"
-TOO_MUCH = f"the change has more than {MAX_ALL_BYTES >> 10} KiB of configuration"
-DECIDES = "it decides which tests run, or how"
 
 type _Table = dict[str, object]
 
 
 def merge_all(
     changes: Sequence[Change], pristine: Path, read_as: Mapping[str, str]
-) -> dict[str, tuple[Change | None, str | None]]:
+) -> dict[str, tuple[Change | None, Reason | None]]:
     """`merge` for every changed configuration file of a patch, by path.
 
     There is room for so much: first for files that the task has, then for the smallest new ones.
@@ -71,12 +67,12 @@ def merge_all(
     Raises:
         OSError: A file of the task cannot be read.
     """
-    left, merged = MAX_ALL_BYTES, dict[str, tuple[Change | None, str | None]]()
+    left, merged = MAX_ALL_BYTES, dict[str, tuple[Change | None, Reason | None]]()
     places = {change.path: pristine / change.path for change in changes}
     own = {path for path, place in places.items() if place.is_file() and not place.is_symlink()}
     for change in sorted(changes, key=lambda each: (each.path not in own, len(each.content), each.path)):
         if len(change.content) > left:
-            merged[change.path] = None, TOO_MUCH
+            merged[change.path] = None, Reason.TOO_MUCH
             continue
         left -= len(change.content)
         content = places[change.path].read_bytes() if change.path in own else None
@@ -85,7 +81,7 @@ def merge_all(
     return merged
 
 
-def merge(change: Change, pristine: bytes | None) -> tuple[Change | None, str | None]:
+def merge(change: Change, pristine: bytes | None) -> tuple[Change | None, Reason | None]:
     """Merge a changed configuration file with the pristine one.
 
     Args:
@@ -96,7 +92,7 @@ def merge(change: Change, pristine: bytes | None) -> tuple[Change | None, str | 
         The change to apply, ``None`` for none, and why something of it is rolled back, ``None`` for nothing.
     """
     if change.kind == "symlink":
-        return None, DECIDES
+        return None, Reason.DECIDES
     content = b"" if change.kind == "deleted" else change.content
     name = change.path.rpartition("/")[2]
     read = ini_text if name in INI_FILES else _text
@@ -105,12 +101,12 @@ def merge(change: Change, pristine: bytes | None) -> tuple[Change | None, str | 
         merged = _merge_text(name, read(pristine or b""), read(content))
         kept = b"" if merged is None else merged.encode(errors="surrogateescape")
     except (UnreadableError, ManifestError, UnicodeEncodeError):  # JSON can say half a character, which no file can
-        return None, UNREADABLE
+        return None, Reason.UNREADABLE
     if merged is None:
         return change, None
     if pristine is not None and merged == read(pristine):
-        return None, DECIDES
-    return replace(change, kind="file", content=kept), f"{DECIDES}; the rest of it is applied"
+        return None, Reason.DECIDES
+    return replace(change, kind="file", content=kept), Reason.DECIDES_IN_PART
 
 
 def _merge_text(name: str, pristine: str, changed: str) -> str | None:

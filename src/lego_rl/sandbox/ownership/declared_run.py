@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from lego_rl.sandbox.ownership.launched import Launched
-from lego_rl.sandbox.ownership.run_keeper import Counts, anything
+from lego_rl.sandbox.ownership.naming import Command, Naming
+from lego_rl.sandbox.ownership.run_keeper import RunKeeper
 from lego_rl.sandbox.ownership.run_reader import RunReader
 from lego_rl.sandbox.ownership.run_words import conftests
 from lego_rl.sandbox.ownership.runner_files import named_by_runners, runners_of_its_own
@@ -56,8 +57,7 @@ class DeclaredRun:
         workdir: str,
         tests: Iterable[str],
         beside: tuple[bytes, ...] = (),
-        counts: Counts = anything,
-        counts_lacking: Counts = anything,
+        naming: Naming | None = None,
     ) -> "DeclaredRun":
         """Read a command or script, the files that it leads to and the configuration of a task.
 
@@ -68,31 +68,36 @@ class DeclaredRun:
             workdir: Where the work tree is inside.
             tests: The task's test files in the work tree.
             beside: Texts of Python files with tests that lie elsewhere.
-            counts: Whether a file that is named, or a program with its words, runs tests.
-            counts_lacking: Whether a script does that is run, and that the task lacks.
+            naming: What counts of what the text names; ``None`` where everything does.
         """
         tests = frozenset(tests)
-        found = conftests(tree, tests)
-        texts = (*beside, *(tree.read(file) for file in sorted({*tests, *found})), *packages_of(tree, tests))
-        reader = RunReader(tree=tree, workdir=workdir, tests=texts, counts=counts, counts_lacking=counts_lacking)
+        loaded = conftests(tree, tests)
+        texts = (*beside, *(tree.read(file) for file in sorted({*tests, *loaded})), *packages_of(tree, tests))
+        keeper = RunKeeper(tree, workdir, texts)
+        reader = RunReader(keeper, naming or Command())
         reader.environment(env)
         reader.read(text, ["."])
-        for file in found:
-            reader.wait_for(file)
+        for file in loaded:
+            keeper.wait_for(file)
         reader.run()
-        runners = Runners(frozenset(reader.runners))
-        files = frozenset(reader.files)
+        found = keeper.found
+        runners = Runners(frozenset(found.runners))
+        files = frozenset(found.files)
         return cls(
-            files | named_by_runners(tree, runners) | runners_of_its_own(tree, files),
-            frozenset(reader.patterns),
-            frozenset(reader.folders),
-            frozenset(reader.programs),
-            frozenset(reader.named),
-            frozenset(reader.searched or ({"."} if tests and tests.isdisjoint(files) else ())),
-            Launched(*map(frozenset, (reader.path | reader.may_be_path, reader.launched, reader.entered))),
-            runners,
-            frozenset(reader.manifests | runners.manifests),
-            frozenset(reader.imports),
+            files=files | named_by_runners(tree, runners) | runners_of_its_own(tree, files),
+            patterns=frozenset(found.patterns),
+            module_folders=frozenset(found.module_folders),
+            programs=frozenset(found.programs),
+            folders=frozenset(found.folders),
+            searched=frozenset(found.searched or ({"."} if tests and tests.isdisjoint(files) else ())),
+            launched=Launched(
+                path=frozenset(found.path | found.may_be_path),
+                programs=frozenset(found.launched),
+                entered=frozenset(found.entered),
+            ),
+            runners=runners,
+            manifests=frozenset(found.manifests | runners.manifests),
+            imports=frozenset(found.imports),
         )
 
     def runs(self, path: str) -> bool:

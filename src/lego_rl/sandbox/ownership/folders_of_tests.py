@@ -12,12 +12,8 @@ from pathlib import PurePosixPath
 from lego_rl.sandbox.ownership.module_path import ModulePath
 from lego_rl.sandbox.ownership.packages_of_tests import deciding
 from lego_rl.sandbox.ownership.shipped_helpers import is_test, shipped, support_folders
+from lego_rl.sandbox.ownership.split import Reason
 from lego_rl.sandbox.verdict import Change
-
-TEST_PACKAGE = "it makes a package of a folder of tests, changes it or unmakes it"
-SUPPORT = "the task's tests use it"
-OWN_TEST = "only the task's own tests run"
-ROOT = "it would make a folder of tests the root of the test run"
 
 
 @dataclass(frozen=True)
@@ -47,7 +43,7 @@ class FoldersOfTests:
         """Every folder that a test file lies below; ``.`` is the work tree."""
         return frozenset(str(folder) for file in self.test_files for folder in PurePosixPath(file).parents)
 
-    def reasons(self, change: Change, *, in_support: bool, is_new: bool) -> Iterator[str]:
+    def reasons(self, change: Change, *, in_support: bool, is_new: bool) -> Iterator[Reason]:
         """Why a change would alter what the tests are or use.
 
         Args:
@@ -61,13 +57,13 @@ class FoldersOfTests:
         if name == "__init__.py" and above_tests:
             decides = (above or ".") in self._packages and (is_new or change.kind == "deleted")
             if decides or in_support:
-                yield TEST_PACKAGE
+                yield Reason.TEST_PACKAGE
         elif in_support and not is_new:
-            yield SUPPORT
+            yield Reason.SUPPORT
         elif in_support and name.endswith(".py") and is_test(name):
-            yield OWN_TEST
+            yield Reason.OWN_TEST
         if name in {"pyproject.toml", "setup.py"} and above and above_tests and (is_new or change.kind != "file"):
-            yield ROOT
+            yield Reason.ROOT
 
     @cached_property
     def _packages(self) -> frozenset[str]:

@@ -12,12 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from lego_rl.sandbox.ownership.deciding_files import ENVIRONMENT
 from lego_rl.sandbox.ownership.program_names import PROGRAMS
 from lego_rl.sandbox.ownership.task_tree import TaskTree
 from lego_rl.sandbox.ownership.words import path_words
-
-ENVIRONMENT = frozenset({".env", ".envrc", ".flaskenv", ".python-version", ".tool-versions", ".pdbrc"})
-"""Files from which tools take environment variables, or the interpreter to run."""
 
 FOLDERS_OF_PROGRAMS = frozenset({"", ".", "bin", "sbin", ".bin", "Scripts"})
 """Last parts of the paths of folders that are put on ``PATH``; the work tree itself is the empty one."""
@@ -35,7 +33,7 @@ def folders_of_path(text: str, folder: str, tree: TaskTree) -> set[str]:
     """
     words = path_words(text) if SPEAKS_OF_PATH.search(text) else ()
     named = {str(PurePosixPath(place, word)) for word in words for place in (".", folder)}
-    return set(filter(tree.is_folder, named))
+    return set(filter(tree.leads_to_folder, named))
 
 
 @dataclass(frozen=True)

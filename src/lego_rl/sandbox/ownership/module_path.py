@@ -13,13 +13,13 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from lego_rl.sandbox.ownership.declared_run import DeclaredRun
-from lego_rl.sandbox.ownership.packaging_folders import is_folder, packaging_folders
+from lego_rl.sandbox.ownership.packaging_folders import packaging_folders
 from lego_rl.sandbox.ownership.shipped_helpers import is_test, is_tests_folder, support_folders
 from lego_rl.sandbox.ownership.task_tree import TaskTree
 from lego_rl.sandbox.ownership.words import path_words
 from lego_rl.tasks.task import Task, TestSpec
 
-MAX_FILES = 100_000
+MAX_FILES_BESIDE = 100_000
 """Of a folder with a script and what it needs."""
 CHANGES_PATH = ("sys.path", "addsitedir", "syspath_prepend", "PYTHONPATH")
 READS_PATH_FILES = "addsitedir"
@@ -69,7 +69,7 @@ class ModulePath:
             tree=tree,
             folders=folders,
             test_files=tests,
-            scripts=tuple(beside.files(".", MAX_FILES)),
+            scripts=tuple(beside.files(".", MAX_FILES_BESIDE)),
             beside=beside,
             programs=tuple(sorted(_python_around(tree, tests))),
             workdir=task.workdir,
@@ -138,11 +138,11 @@ class ModulePath:
         """Folders that are on the path by name, and those for test files."""
         inserted = (self.first_outside(file) for file in self.test_files if file.endswith(".py"))
         named = {*self._declared, *inserted}
-        return frozenset(named.union(*(_behind_links(self.pristine, folder) for folder in named)))
+        return frozenset(named.union(*(_behind_links(self.tree, folder) for folder in named)))
 
     @cached_property
     def _declared(self) -> frozenset[str]:
-        return self.folders | packaging_folders(self.pristine)
+        return self.folders | packaging_folders(self.tree)
 
     def _look(self, folder: str) -> bool:
         if folder in self.certain:
@@ -197,7 +197,7 @@ class ModulePath:
             words.update(map(str, PurePosixPath(name).parents))
         top = f"{self.workdir.strip('/')}/"
         words = {word.removeprefix(top) for word in words}
-        words.update(folder for word in list(words) for folder in _behind_links(self.pristine, word))
+        words.update(folder for word in list(words) for folder in _behind_links(self.tree, word))
         found: dict[str, set[str]] = {}
         for word in words - {".", ""}:
             found.setdefault(word.rpartition("/")[2], set()).add(word)
@@ -226,9 +226,9 @@ def _python_around(tree: TaskTree, tests: frozenset[str]) -> Iterator[str]:
         yield from (str(path.relative_to(tree.pristine)) for path in (tree.pristine / folder).rglob("*.py"))
 
 
-def _behind_links(pristine: Path, folder: str) -> set[str]:
+def _behind_links(tree: TaskTree, folder: str) -> set[str]:
     """The folder of the work tree that a link of the task's leads to."""
-    if not is_folder(pristine / folder):
+    if not tree.leads_to_folder(folder):
         return set()
-    top, real = pristine.resolve(), (pristine / folder).resolve()
+    top, real = tree.pristine.resolve(), (tree.pristine / folder).resolve()
     return {str(real.relative_to(top))} if real.is_relative_to(top) else set()

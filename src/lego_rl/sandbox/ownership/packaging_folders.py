@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from lego_rl.sandbox.ownership.configuration import packaging_options
 from lego_rl.sandbox.ownership.ini_texts import UnreadableError
 from lego_rl.sandbox.ownership.python_syntax import last_name, literal, parsed, text_of
+from lego_rl.sandbox.ownership.task_tree import TaskTree
 from lego_rl.sandbox.ownership.toml_keys import read_toml
 from lego_rl.sandbox.ownership.words import path_words
 
@@ -44,28 +45,20 @@ class _Named:
     words: set[str] = field(default_factory=set)
 
 
-def packaging_folders(pristine: Path) -> frozenset[str]:
+def packaging_folders(tree: TaskTree) -> frozenset[str]:
     """Folders relative to the work tree; none where it is nothing that could be installed.
 
     Args:
-        pristine: The pristine work tree.
+        tree: The task's files, of which only those of the pristine work tree count.
     """
-    found = _Named()
+    found, pristine = _Named(), tree.pristine
     installable = [_setup_py(pristine, found), _setup_cfg(pristine, found), _pyproject(pristine, found)]
     if not any(installable):
         return frozenset()
     above = {str(folder) for each in found.packages for folder in PurePosixPath(each).parents}
     words = {str(place) for each in found.words for place in (each, *PurePosixPath(each).parents)}
     words = {place for place in words if not (pristine / place / "__init__.py").is_file()}
-    return frozenset(place for place in {SOURCES, *found.holding, *above, *words} if is_folder(pristine / place))
-
-
-def is_folder(place: Path) -> bool:
-    """False, and no error, where a word is no name that could be."""
-    try:
-        return place.is_dir()
-    except (OSError, ValueError):
-        return False
+    return frozenset(filter(tree.leads_to_folder, {SOURCES, *found.holding, *above, *words}))
 
 
 def _setup_py(pristine: Path, found: _Named) -> bool:

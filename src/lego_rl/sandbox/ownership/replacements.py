@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lego_rl.sandbox.comparison import is_folder
+from lego_rl.sandbox.ownership.split import Reason
 from lego_rl.sandbox.verdict import Change
-
-REPLACES_OWN = "it takes the place of something of the task's own, or goes with what does"
 
 
 def rolled_back_together(
-    changes: Sequence[Change], reasons: Mapping[str, str | None], pristine: Path
-) -> dict[str, str | None]:
+    changes: Sequence[Change], reasons: Mapping[str, Reason | None], pristine: Path
+) -> dict[str, Reason | None]:
     """The reasons why changes are rolled back, with those of the changes that belong to them.
 
     Args:
@@ -33,15 +32,15 @@ def rolled_back_together(
             continue
         unit = [change.path, *paths[first:last]]
         if any(found[path] is not None for path in unit):
-            found.update((path, found[path] or REPLACES_OWN) for path in unit)
+            found.update((path, found[path] or Reason.REPLACES_OWN) for path in unit)
     stays = {"": False}
     for path in paths:
         if found[path] is None and _stays(path.rpartition("/")[0], found, pristine, stays):
-            found[path] = REPLACES_OWN
+            found[path] = Reason.REPLACES_OWN
     return found
 
 
-def _stays(path: str, reasons: Mapping[str, str | None], pristine: Path, known: dict[str, bool]) -> bool:
+def _stays(path: str, reasons: Mapping[str, Reason | None], pristine: Path, known: dict[str, bool]) -> bool:
     """Whether a file or link of the task's is kept at a path or above it, asked once for each."""
     if path not in known:
         is_kept = reasons.get(path) is not None and _is_no_folder(pristine / path)

@@ -12,10 +12,10 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from lego_rl.sandbox.comparison import is_folder
-from lego_rl.sandbox.ownership.configuration import DECIDES, MERGED, merge_all
+from lego_rl.sandbox.ownership.configuration import merge_all
+from lego_rl.sandbox.ownership.deciding_files import CONFIGURATION, ENVIRONMENT, MERGED
 from lego_rl.sandbox.ownership.declared_run import DeclaredRun
-from lego_rl.sandbox.ownership.folders_of_tests import OWN_TEST, FoldersOfTests
-from lego_rl.sandbox.ownership.launched import ENVIRONMENT
+from lego_rl.sandbox.ownership.folders_of_tests import FoldersOfTests
 from lego_rl.sandbox.ownership.linked import Linked, is_below_any
 from lego_rl.sandbox.ownership.links import Links
 from lego_rl.sandbox.ownership.module_path import ModulePath
@@ -23,39 +23,14 @@ from lego_rl.sandbox.ownership.replacements import rolled_back_together
 from lego_rl.sandbox.ownership.reported_names import ReportedNames
 from lego_rl.sandbox.ownership.script_run import declared_by_script
 from lego_rl.sandbox.ownership.setup_py import only_describes
-from lego_rl.sandbox.ownership.shadowing import SHADOWS, Shadowing
+from lego_rl.sandbox.ownership.shadowing import Shadowing
 from lego_rl.sandbox.ownership.shipped_helpers import is_test
-from lego_rl.sandbox.ownership.strays import STRAY, Strays, strays_of
+from lego_rl.sandbox.ownership.split import Reason, Split
+from lego_rl.sandbox.ownership.strays import Strays, strays_of
 from lego_rl.sandbox.ownership.task_tree import TaskTree
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.reports.junit import dotted, junit_key
 from lego_rl.tasks.task import Task, TestSpec
-
-CONFIGURATION = frozenset({
-    "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", ".coveragerc", "toxfile.py",
-    "noxfile.py", "sitecustomize.py", "usercustomize.py", ".coveragerc.toml", "tox.toml", "hatch.toml", "pixi.toml",
-    "poe_tasks.toml", "poe_tasks.yaml", "poe_tasks.json",
-})  # fmt: skip
-"""Files that a test runner or the interpreter reads by name, in whatever folder they are, and nothing else does."""
-
-TEST_FILE = "it is a test file of the task's"
-IN_THE_WAY = "it takes the place of a folder with files of the task's"
-NAMED_ALIKE = "a report would name its tests like the task's own"
-PROGRAM = "it would be run in place of a program that runs the tests"
-VARIABLES = "it sets the environment in which tests run"
-
-
-@dataclass(frozen=True)
-class Split:
-    """A patch, divided.
-
-    Attributes:
-        applied: What is written into the grading sandbox.
-        rolled_back: Path → why it, or a part of it, is the task's own instead.
-    """
-
-    applied: tuple[Change, ...] = ()
-    rolled_back: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -72,7 +47,7 @@ class _Folder:
     is_there: bool = True
     is_blocked: bool = False
     in_support: bool = False
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True)
@@ -116,7 +91,7 @@ class Ownership:
             run, files = declared_by_script(task, tree, env)
             path = ModulePath.of_script(task, tree, run.module_folders, files)
             strays = strays_of(task, tree, files, run.searched)
-            return cls(pristine, path, files, run=run, editable=editable, strays=strays)
+            return cls(pristine=pristine, module_path=path, test_files=files, run=run, editable=editable, strays=strays)
         spec = task.tests
         ids = (*spec.fail_to_pass, *spec.pass_to_pass)
         tree = TaskTree(pristine, task.path / "tests" / "files")
@@ -127,7 +102,16 @@ class Ownership:
         run = DeclaredRun.of(spec.command, tree, env, task.workdir, files)
         path = ModulePath.of_command(task, spec, tree, run, files)
         strays = strays_of(task, tree, files, run.searched)
-        return cls(pristine, path, files, hidden, names, run, editable, strays=strays)
+        return cls(
+            pristine=pristine,
+            module_path=path,
+            test_files=files,
+            hidden=hidden,
+            class_names=names,
+            run=run,
+            editable=editable,
+            strays=strays,
+        )
 
     def knowing(self, installed: frozenset[str]) -> "Ownership":
         """The same, with what of the modules that `asked` names the image has outside of the work tree."""
@@ -142,7 +126,7 @@ class Ownership:
         alone = {change.path: self.owns(change) for change in patch.changes}
         if self.strays is not None:
             applied = [change for change in patch.changes if alone[change.path] is None]
-            alone.update(dict.fromkeys(self.strays.of(applied), STRAY))
+            alone.update(dict.fromkeys(self.strays.of(applied), Reason.STRAY))
         reasons = rolled_back_together(patch.changes, alone, self.pristine)
         kept = [change for change in patch.changes if reasons[change.path] is None]
         read_as = {change.path: name for change in kept if (name := self._read_as(change.path)) is not None}
@@ -156,18 +140,22 @@ class Ownership:
                 rolled_back[change.path] = reason
         return Split(tuple(applied), rolled_back)
 
-    def owns(self, change: Change) -> str | None:
+    def owns(self, change: Change) -> Reason | None:
         """Why `change` would alter what is the task's own, ``None`` where it does not; parts of files are not told."""
         if self._is_editable(change.path):
             return None
         is_new = self._is_new(change.path)
         found = next(self._reasons(change, is_new=is_new), None)
-        if found is None and change.path in self._ways:
-            return IN_THE_WAY
-        for alias in () if found is not None else self._linked.aliases(change.path):
-            by_link = replace(change, path=alias)
-            found = found or next(self._reasons(by_link, is_new=is_new and self.links.leads_to(alias) is None), None)
-        return found
+        if found is not None:
+            return found
+        if change.path in self._ways:
+            return Reason.IN_THE_WAY
+        return next(self._reasons_by_links(change, is_new=is_new), None)
+
+    def _reasons_by_links(self, change: Change, *, is_new: bool) -> Iterator[Reason]:
+        for alias in self._linked.aliases(change.path):
+            is_new_there = is_new and self.links.leads_to(alias) is None
+            yield from self._reasons(replace(change, path=alias), is_new=is_new_there)
 
     def asked(self, patch: Patch) -> frozenset[str]:
         """Modules that the tests or their runner import, and that only the patch has in the work tree.
@@ -198,19 +186,21 @@ class Ownership:
     def _ways(self) -> frozenset[str]:
         return self._linked.ways({*self.test_files, *self.hidden, *self.run.files})
 
-    def _reasons(self, change: Change, *, is_new: bool) -> Iterator[str]:
+    def _reasons(self, change: Change, *, is_new: bool) -> Iterator[Reason]:
         above, _, name = change.path.rpartition("/")
         folder = self._folder(above)
         reason = folder.reason or self._reason_for(change.path, name)
-        if reason is not None and not (reason is DECIDES and only_describes(change, self.pristine / change.path)):
+        if reason is not None and not (
+            reason is Reason.DECIDES and only_describes(change, self.pristine / change.path)
+        ):
             yield reason
         if self._is_program(change, is_new=is_new):
-            yield PROGRAM
+            yield Reason.PROGRAM
         if change.kind != "deleted":
             if folder.is_there and self._replaces_own_folder(change.path):
-                yield IN_THE_WAY
+                yield Reason.IN_THE_WAY
             if self._reported.are_of(change.path, is_there=not is_new and (self.pristine / change.path).is_file()):
-                yield NAMED_ALIKE
+                yield Reason.NAMED_ALIKE
         in_support = folder.in_support or change.path in self._tests.support
         yield from self._tests.reasons(change, in_support=in_support, is_new=is_new)
         if change.kind != "deleted" and (shadows := self._shadowing.reason(change, is_new=is_new)) is not None:
@@ -223,9 +213,9 @@ class Ownership:
             above, _, name = path.rpartition("/")
             parent = self._folder(above)
             is_there = parent.is_there and is_folder(self.pristine / path)
-            reason = parent.reason or (DECIDES if name in MERGED else None) or self._reason_for(path, name)
+            reason = parent.reason or (Reason.DECIDES if name in MERGED else None) or self._reason_for(path, name)
             if reason is None and not is_there and self._shadowing.takes_name(path):
-                reason = SHADOWS
+                reason = Reason.SHADOWS
             found = self._folders[path] = _Folder(
                 is_there,
                 parent.is_blocked or (parent.is_there and not is_there and os.path.lexists(self.pristine / path)),
@@ -247,15 +237,15 @@ class Ownership:
     def _folders(self) -> dict[str, _Folder]:
         return {"": _Folder()}
 
-    def _reason_for(self, path: str, name: str) -> str | None:
+    def _reason_for(self, path: str, name: str) -> Reason | None:
         """Why a path, and whatever stands below it, is the task's own by its name alone."""
         if name in CONFIGURATION or self.run.runs(path):
-            return DECIDES
+            return Reason.DECIDES
         if self.run.launched.reads_variables(path, self._tests.above | self._tests.support):
-            return VARIABLES
+            return Reason.VARIABLES
         if path in self.test_files or path in self.hidden:
-            return TEST_FILE
-        return OWN_TEST if self.run.runners.take_for_test(path) else None
+            return Reason.TEST_FILE
+        return Reason.OWN_TEST if self.run.runners.take_for_test(path) else None
 
     def _is_program(self, change: Change, *, is_new: bool) -> bool:
         is_link = change.kind == "symlink"
@@ -289,5 +279,11 @@ class Ownership:
         own = self.test_files | self.hidden | self.run.files
         tests = self._tests
         return Shadowing(
-            self.pristine, self.module_path, own, tests.support, tests.shipped, self.installed, self.run.imports
+            pristine=self.pristine,
+            path=self.module_path,
+            own=own,
+            support=tests.support,
+            shipped=tests.shipped,
+            installed=self.installed,
+            run_imports=self.run.imports,
         )

@@ -12,9 +12,9 @@ class RunFound:
     Attributes:
         files: What is run, or read for what to do.
         patterns: The same as patterns with wildcards.
-        folders: Folders of the module path.
+        module_folders: Folders of the module path.
         programs: Where a program that is named would be found.
-        named: Folders that are named.
+        folders: Folders that are named.
         imports: Modules that are run, loaded as plugins or imported.
         searched: Folders in which a runner finds the tests by itself.
         path: Folders in which programs are looked for.
@@ -28,9 +28,9 @@ class RunFound:
 
     files: set[str] = field(default_factory=set)
     patterns: set[str] = field(default_factory=set)
-    folders: set[str] = field(default_factory=lambda: {"."})
+    module_folders: set[str] = field(default_factory=lambda: {"."})
     programs: set[str] = field(default_factory=set)
-    named: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
     imports: set[str] = field(default_factory=set)
     searched: set[str] = field(default_factory=set)
     path: set[str] = field(default_factory=set)

@@ -56,7 +56,7 @@ _FROM_FOLDER = re.compile(r"(?:--editable=|-e)?(?:\.{1,2}|\$PWD|/[\w.-]+)(?:/[\w
 _MODULE = re.compile(r"[A-Za-z_][\w.]*")
 _PYTEST_FILES = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 """Where pytest looks for its options, in its order."""
-MAX_FILES = 2_000
+MAX_FILES_OF_RUN = 2_000
 """Files that are read for what they run; what more they would lead to stays the agent's."""
 
 type Statement = tuple[str, ...]
@@ -156,7 +156,7 @@ def conftests(tree: TaskTree, tests: Iterable[str]) -> list[str]:
     """Every ``conftest.py`` that pytest could load for some tests, and those that are hidden until then."""
     above = {str(folder) for file in tests for folder in PurePosixPath(file).parents}
     tops = {folder.partition("/")[0] for folder in above} - {"."}
-    below_tests = {file for top in tops for file in tree.files(top, MAX_FILES) if file.endswith("/conftest.py")}
+    below_tests = {file for top in tops for file in tree.files(top, MAX_FILES_OF_RUN) if file.endswith("/conftest.py")}
     nearby = {path.relative_to(tree.pristine).as_posix() for path in tree.pristine.glob("*/conftest.py")}
     return sorted({"conftest.py", *nearby, *below_tests, *(f"{folder}/conftest.py" for folder in above)})
 

@@ -20,7 +20,7 @@ from lego_rl.sandbox.ownership.shipped_helpers import is_test
 from lego_rl.sandbox.ownership.task_tree import TaskTree
 from lego_rl.sandbox.ownership.words import path_words
 
-MAX_FILES = 20_000
+MAX_FILES_LISTED = 20_000
 """Of a work tree, among which configuration is looked for."""
 MAX_READ = 500
 """Files that are read for what they name."""
@@ -75,7 +75,7 @@ def _is_program(tree: TaskTree, file: str) -> bool:
 
 
 def _files(tree: TaskTree) -> Iterator[str]:
-    return (file for file in tree.files(".", MAX_FILES) if _INSTALLED.isdisjoint(PurePosixPath(file).parts))
+    return (file for file in tree.files(".", MAX_FILES_LISTED) if _INSTALLED.isdisjoint(PurePosixPath(file).parts))
 
 
 def _text(tree: TaskTree, file: str) -> str:

@@ -15,8 +15,6 @@ from fnmatch import translate
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from lego_rl.sandbox.ownership.shell_words import statements
-
 
 @dataclass(frozen=True)
 class Runner:
@@ -80,7 +78,7 @@ def _node(programs: str, *decides: str) -> Runner:
 _VITE = ("vite.config.*", "vitest.config.*", "vitest.workspace.*", "vitest.projects.*", "vitest.setup.*")
 
 RUNNERS = (
-    # Python: `ownership.CONFIGURATION` and `configuration` have their files, whatever runs.
+    # Python: `deciding_files` has its files, whatever runs.
     _runner("pytest py.test unittest nose nosetests nose2 trial stestr", [".stestr.conf", ".testr.conf"]),
     _runner("behave", ["behave.ini", ".behaverc"]),
     _runner("robot pabot", ["robot.toml", ".robot.toml"]),
@@ -184,19 +182,6 @@ def runner_of(word: str) -> Runner | None:
 def runners_in(words: Iterable[str]) -> frozenset[Runner]:
     """The runners that some words of commands start."""
     return frozenset(runner for word in words if (runner := runner_of(word)) is not None)
-
-
-def known_runners(command: str) -> frozenset[str]:
-    """Names of the runners that a command names itself; none where it leads to one through a script or a ``Makefile``.
-
-    Where this is empty, and nothing that the command leads to names one either (`DeclaredRun.runners`), what decides
-    which tests run is not known, and its files are the agent's.
-
-    Args:
-        command: What runs the tests, in a shell.
-    """
-    words = (word for words in statements(command) for word in words)
-    return frozenset(runner.name for runner in runners_in(words))
 
 
 @dataclass(frozen=True)

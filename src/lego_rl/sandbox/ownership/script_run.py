@@ -6,30 +6,19 @@ them apart: what has a word for tests in its path (``run_tests.sh``, ``ci/``, ``
 asked for, whatever its name.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from lego_rl.sandbox.ownership.declared_run import DeclaredRun
-from lego_rl.sandbox.ownership.run_keeper import nothing
+from lego_rl.sandbox.ownership.naming import Script
 from lego_rl.sandbox.ownership.shipped_helpers import is_test
 from lego_rl.sandbox.ownership.task_tree import TaskTree
 from lego_rl.tasks.task import Task
 
-MAX_FILES = 100_000
+MAX_FILES_OF_FOLDER = 100_000
 """Of a folder, among which tests are looked for."""
-TESTS_FOLDER = "/tests"
-"""Where the task's own files are while they run."""
 
 _SCRIPTS = frozenset({".sh", ".bash", ".mk"})
-_OF_TESTS = re.compile(
-    r"(?<![a-z])(?:run)?(?:py)?(?:unit|self)?(?:tests?|testing|checks?|ci|verif(?:y|ier)|tox|nox)(?![a-z])"
-)
-
-
-def speaks_of_tests(path: str) -> bool:
-    """Whether a path, or a word of a command, has a word for tests; the task's own folder of tests does not count."""
-    return not f"{path}/".startswith(f"{TESTS_FOLDER}/") and _OF_TESTS.search(path.casefold()) is not None
 
 
 def declared_by_script(task: Task, tree: TaskTree, env: Mapping[str, str]) -> tuple[DeclaredRun, frozenset[str]]:
@@ -47,11 +36,11 @@ def declared_by_script(task: Task, tree: TaskTree, env: Mapping[str, str]) -> tu
         own.read(name).decode(errors="replace") for name in names if PurePosixPath(name).suffix in _SCRIPTS
     )
     beside = tuple(own.read(name) for name in names if name.endswith(".py"))
-    run = DeclaredRun.of(text, tree, env, task.workdir, (), beside, speaks_of_tests, nothing)
+    run = DeclaredRun.of(text, tree, env, task.workdir, (), beside, Script())
     return run, frozenset(_tests(tree, run))
 
 
 def _tests(tree: TaskTree, run: DeclaredRun) -> Iterator[str]:
     yield from (file for file in run.files if is_test(PurePosixPath(file).name))
     for folder in run.folders | run.searched:
-        yield from (file for file in tree.files(folder, MAX_FILES) if is_test(PurePosixPath(file).name))
+        yield from (file for file in tree.files(folder, MAX_FILES_OF_FOLDER) if is_test(PurePosixPath(file).name))

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from lego_rl.sandbox.ownership.known_modules import SHADOWED_MODULES, TRIED_BY_RUNNER, is_asked_for, may_be_lacking
 from lego_rl.sandbox.ownership.module_path import ModulePath
+from lego_rl.sandbox.ownership.split import Reason
 from lego_rl.sandbox.ownership.tests_side import TestsSide
 from lego_rl.sandbox.verdict import Change
 
@@ -26,9 +27,6 @@ READ_BY_NAME = ("conftest", "noxfile", "sitecustomize", "toxfile", "usercustomiz
 SOURCE_SUFFIXES = frozenset({*importlib.machinery.SOURCE_SUFFIXES, *importlib.machinery.BYTECODE_SUFFIXES})
 EXTENSION_SUFFIXES = frozenset({".so", ".pyd"})
 """Last suffix of a compiled module; what is before it depends on the interpreter."""
-
-SHADOWS = "it would be imported in place of a module that the tests or their runner use"
-ADDS_TO_PATH = "Python would execute it where the tests add to their module path"
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class Shadowing:
         support: Folders whose modules the tests use.
         shipped: Files in them that are product code.
         installed: Modules that the image has outside of the work tree, of those in `asked`.
-        named: Modules that the command, or what it runs, imports by name.
+        run_imports: Modules that the command, or what it runs, imports by name.
     """
 
     pristine: Path
@@ -51,22 +49,22 @@ class Shadowing:
     support: frozenset[str] = frozenset()
     shipped: frozenset[str] = frozenset()
     installed: frozenset[str] = frozenset()
-    named: frozenset[str] = frozenset()
+    run_imports: frozenset[str] = frozenset()
 
     _known: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
-    def reason(self, change: Change, *, is_new: bool) -> str | None:
+    def reason(self, change: Change, *, is_new: bool) -> Reason | None:
         """Why something that a change adds would come before what the test run uses; ``None`` where it would not."""
         above, _, name = change.path.rpartition("/")
         if name.endswith(".pth"):
-            return ADDS_TO_PATH if self.path.reads_path_files(above or ".") else None
+            return Reason.ADDS_TO_PATH if self.path.reads_path_files(above or ".") else None
         if not is_new:
             return None
         above, module = _module(change)
         if not module:
             return None
         if module in self._used_in(above) or any(self._is_run(*found) for found in self._names(above, module)):
-            return SHADOWS
+            return Reason.SHADOWS
         return None
 
     def asked(self, change: Change) -> frozenset[str]:
@@ -98,7 +96,14 @@ class Shadowing:
 
     @cached_property
     def _side(self) -> TestsSide:
-        return TestsSide(self.pristine, self.path, self.own, self.support, self.shipped, self.named)
+        return TestsSide(
+            pristine=self.pristine,
+            path=self.path,
+            own=self.own,
+            support=self.support,
+            shipped=self.shipped,
+            run_imports=self.run_imports,
+        )
 
     def takes_name(self, folder: str) -> bool:
         """Whether a new folder, whatever is in it, would be found where the test run asks for an absent module."""

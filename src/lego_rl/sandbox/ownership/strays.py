@@ -28,12 +28,11 @@ from lego_rl.sandbox.ownership.words import words_of
 from lego_rl.sandbox.verdict import Change
 from lego_rl.tasks.task import Task
 
-STRAY = "only the task's own tests run, and nothing of the product names it"
 PATTERNS = ("test_*.py", "*_test.py")
 """What pytest collects by itself."""
 DOCTESTS, EXAMPLE = "test*.txt", b">>>"
 """What it collects by itself where such a file has examples: one that they cannot be told in stops the run, too."""
-MAX_FILES = 20_000
+MAX_FILES_SEARCHED = 20_000
 """Python files of the task that are searched."""
 MAX_SAID_BYTES = 8 << 20
 """Of the changed Python files in which new tests are named, together."""
@@ -101,7 +100,7 @@ class Strays:
 
     def _pristine(self, strays: "_Paths", changed: Collection[str]) -> Iterator[tuple[str, bytes]]:
         """The Python files of the task that hold the name of a stray."""
-        for file in self.tree.files(".", MAX_FILES) if strays.left else ():
+        for file in self.tree.files(".", MAX_FILES_SEARCHED) if strays.left else ():
             if file.endswith(".py") and file not in changed and strays.may_be_named(text := self.tree.read(file)):
                 yield file, text
 

@@ -49,8 +49,8 @@ class TaskTree:
         except OSError:
             return b""
 
-    def is_folder(self, path: str) -> bool:
-        """Whether the work tree has a folder of that name."""
+    def leads_to_folder(self, path: str) -> bool:
+        """Whether the work tree has a folder of that name, or a link to one; no word is too odd to be asked for."""
         return os.path.isdir(self.pristine / path)  # noqa: PTH112
 
     def files(self, folder: str, at_most: int) -> Iterator[str]:

@@ -16,7 +16,7 @@ from lego_rl.sandbox.ownership.python_imports import top_modules
 from lego_rl.sandbox.ownership.shipped_helpers import is_test, is_tests_folder
 from lego_rl.sandbox.ownership.task_tree import TaskTree
 
-MAX_FILES = 5_000
+MAX_MODULES = 5_000
 """Of the modules whose imports are read."""
 
 _RELATIVE = re.compile(rb"^[ \t]*from[ \t]+\.\.", re.M)
@@ -50,7 +50,7 @@ class TestedCode:
         """First parts of the names of its modules."""
         found: set[str] = set()
         waiting = {top for text in self.tests for top in top_modules(text)}
-        left = MAX_FILES
+        left = MAX_MODULES
         while waiting and left > 0:
             top = waiting.pop()
             files = self._files_of(top) if top not in found and not is_tests_folder(top) else []
@@ -69,7 +69,7 @@ class TestedCode:
             *(
                 file
                 for place in places
-                for file in self.tree.files(place, MAX_FILES)
+                for file in self.tree.files(place, MAX_MODULES)
                 if file.endswith(".py") and not is_test(PurePosixPath(file).name)
             ),
         ]

@@ -35,7 +35,7 @@ class TestsSide:
         own: Files of the task that are modules of its test run, hidden ones among them.
         support: Folders whose modules the tests use.
         shipped: Files in them that are product code.
-        named: Modules that the command, or what it runs, imports by name.
+        run_imports: Modules that the command, or what it runs, imports by name.
     """
 
     __test__ = False
@@ -45,7 +45,7 @@ class TestsSide:
     own: frozenset[str] = frozenset()
     support: frozenset[str] = frozenset()
     shipped: frozenset[str] = frozenset()
-    named: frozenset[str] = frozenset()
+    run_imports: frozenset[str] = frozenset()
 
     _asked: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
     _found: dict[int, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
@@ -114,7 +114,7 @@ class TestsSide:
 
     @cached_property
     def _named(self) -> frozenset[str]:
-        return frozenset(with_packages(self.named))
+        return frozenset(with_packages(self.run_imports))
 
     @cached_property
     def _folders(self) -> frozenset[str]:
