@@ -1,4 +1,4 @@
-"""Write `sandbox.ownership.asked_modules`: names that Python's own library imports, and this Python's does not have.
+"""Write `ownership.known.asked_modules`: names that Python's own library imports, and this Python's does not have.
 
     python -m scripts.asked_modules OTHER_PYTHON...
 
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-TARGET = Path(__file__).parents[1] / "src" / "lego_rl" / "sandbox" / "ownership" / "asked_modules.py"
+TARGET = Path(__file__).parents[1] / "src" / "lego_rl" / "sandbox" / "ownership" / "known" / "asked_modules.py"
 
 NOT_READ = frozenset({
     "test", "tests", "site-packages", "dist-packages", "distutils", "ensurepip", "idlelib", "lib2to3", "msilib",

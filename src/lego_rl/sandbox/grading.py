@@ -26,8 +26,9 @@ from lego_rl.sandbox.limits import DEFAULT_LIMITS, Limits
 from lego_rl.sandbox.loss import SandboxLostError
 from lego_rl.sandbox.mounts import Mount
 from lego_rl.sandbox.outside_kill import increase, oom_kills
-from lego_rl.sandbox.ownership.installed import installed_in
-from lego_rl.sandbox.ownership.rules import Ownership, Split
+from lego_rl.sandbox.ownership.modules.installed import installed_in
+from lego_rl.sandbox.ownership.rules import Ownership
+from lego_rl.sandbox.ownership.split import Split
 from lego_rl.sandbox.pressure import Pressure
 from lego_rl.sandbox.provider import TaskImage
 from lego_rl.sandbox.records import Record, read_tree

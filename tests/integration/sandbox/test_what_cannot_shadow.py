@@ -14,7 +14,7 @@ from sandbox_tools import DOCKERFILE, HIDDEN, REPOSITORY, SPEC, TASK_TOML, write
 from lego_rl.sandbox.bubblewrap.image import BubblewrapImage
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
 from lego_rl.sandbox.grading import grade
-from lego_rl.sandbox.ownership.known_modules import SHADOWED_MODULES, is_everywhere
+from lego_rl.sandbox.ownership.known.known_modules import SHADOWED_MODULES, is_everywhere
 from lego_rl.sandbox.ownership.rules import Ownership
 from lego_rl.sandbox.ownership.split import Reason, Split
 from lego_rl.sandbox.provider import Provider

@@ -9,7 +9,7 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_rl.sandbox.ownership.configuration import MAX_BYTES, merge, pytest_options
+from lego_rl.sandbox.ownership.merge.configuration import MAX_BYTES, merge, pytest_options
 from lego_rl.sandbox.ownership.split import Reason
 from lego_rl.sandbox.verdict import Change
 

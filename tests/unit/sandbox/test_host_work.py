@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from lego_rl.sandbox.ownership import configuration, shell_words, toml_keys
-from lego_rl.sandbox.ownership.configuration import MAX_ALL_BYTES, MAX_BYTES, merge
-from lego_rl.sandbox.ownership.python_in_shell import python_texts
-from lego_rl.sandbox.ownership.python_words import PythonWords
+from lego_rl.sandbox.ownership.merge import configuration
+from lego_rl.sandbox.ownership.merge.configuration import MAX_ALL_BYTES, MAX_BYTES, merge
+from lego_rl.sandbox.ownership.own_tests.strays import MAX_SAID_BYTES
 from lego_rl.sandbox.ownership.rules import Ownership
+from lego_rl.sandbox.ownership.run.python_in_shell import python_texts
+from lego_rl.sandbox.ownership.run.python_words import PythonWords
 from lego_rl.sandbox.ownership.split import Reason
-from lego_rl.sandbox.ownership.strays import MAX_SAID_BYTES
-from lego_rl.sandbox.ownership.toml_keys import MAX_KEY_PARTS
+from lego_rl.sandbox.ownership.texts import shell_words, toml_keys
+from lego_rl.sandbox.ownership.texts.toml_keys import MAX_KEY_PARTS
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.task import Task, TestSpec
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from owned import owner
 
-from lego_rl.sandbox.ownership.python_words import PythonWords
 from lego_rl.sandbox.ownership.rules import Ownership
+from lego_rl.sandbox.ownership.run.python_words import PythonWords
 from lego_rl.sandbox.verdict import Change, ChangeKind, Patch
 
 FILES = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from owned import owner
 
-from lego_rl.sandbox.ownership.configuration import merge
+from lego_rl.sandbox.ownership.merge.configuration import merge
 from lego_rl.sandbox.verdict import Change
 
 PROJECT = """\

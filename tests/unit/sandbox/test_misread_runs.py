@@ -8,9 +8,9 @@ from owned import PYTEST, owner, write
 
 from lego_rl.errors import TaskError
 from lego_rl.sandbox import task_grader
-from lego_rl.sandbox.ownership import run_reader
-from lego_rl.sandbox.ownership.run_words import pytest_options_in
-from lego_rl.sandbox.ownership.task_tree import TaskTree
+from lego_rl.sandbox.ownership.run import reader
+from lego_rl.sandbox.ownership.run.command_words import pytest_options_in
+from lego_rl.sandbox.ownership.texts.task_tree import TaskTree
 from lego_rl.sandbox.verdict import Change
 from lego_rl.tasks.provenance import Provenance
 from lego_rl.tasks.task import Task, TestSpec
@@ -77,7 +77,7 @@ def test_what_runs_a_program_of_the_repository_has(tmp_path: Path, command: str)
 
 
 def test_what_a_loop_matches_is_read_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_reader, "MAX_FILES_OF_RUN", 12)
+    monkeypatch.setattr(reader, "MAX_FILES_OF_RUN", 12)
     files = {"ci/run.sh": ". ci/common\n", "ci/common": "true\n", "plug.py": "", "deep.py": "",
              "tests/conftest.py": "pytest_plugins = ['plug']\n"}  # fmt: skip
     cases = {f"cases/{number}.sh": "true\n" for number in range(20)}

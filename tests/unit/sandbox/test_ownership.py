@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lego_rl.errors import TaskError
-from lego_rl.sandbox.ownership.deciding_files import CONFIGURATION, ENVIRONMENT, MERGED
+from lego_rl.sandbox.ownership.known.deciding_files import CONFIGURATION, ENVIRONMENT, MERGED
 from lego_rl.sandbox.ownership.rules import Ownership
 from lego_rl.sandbox.verdict import Change, ChangeKind, Patch
 from lego_rl.tasks.task import Task, TestScript, TestSpec

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from owned import owner
 
-from lego_rl.sandbox.ownership.python_in_shell import python_texts
+from lego_rl.sandbox.ownership.run.python_in_shell import python_texts
 from lego_rl.sandbox.verdict import Change
 
 MAIN = "def main(): pass\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from owned import owner
 
-from lego_rl.sandbox.ownership.manifests import MANIFESTS, ManifestError, merged
-from lego_rl.sandbox.ownership.runners import RUNNERS, runner_of
+from lego_rl.sandbox.ownership.known.runners import RUNNERS, runner_of
+from lego_rl.sandbox.ownership.merge.manifests import MANIFESTS, ManifestError, merged
 from lego_rl.sandbox.verdict import Change, Patch
 
 

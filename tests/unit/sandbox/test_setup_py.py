@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from owned import owner
 
-from lego_rl.sandbox.ownership.setup_py import is_description
+from lego_rl.sandbox.ownership.merge.setup_py import is_description
 from lego_rl.sandbox.verdict import Change
 
 SETUP = """\

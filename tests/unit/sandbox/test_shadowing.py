@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from owned import owner
 
-from lego_rl.sandbox.ownership.asked_modules import ASKED_FOR
-from lego_rl.sandbox.ownership.known_modules import is_asked_for
+from lego_rl.sandbox.ownership.known.asked_modules import ASKED_FOR
+from lego_rl.sandbox.ownership.known.known_modules import is_asked_for
 from lego_rl.sandbox.ownership.split import Reason
 from lego_rl.sandbox.verdict import Change, Patch
 from scripts.asked_modules import absent, asked_in

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from owned import owner
 
-from lego_rl.sandbox.ownership.makefile import run_for
-from lego_rl.sandbox.ownership.shell_texts import ShellTexts
+from lego_rl.sandbox.ownership.run.makefile import run_for
+from lego_rl.sandbox.ownership.run.shell_texts import ShellTexts
 from lego_rl.sandbox.verdict import Change
 
 HERE = 'HERE=$(cd "$(dirname "$0")" && pwd)\nLIB=$HERE/lib\n. "$LIB/common"\n'

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from lego_rl.sandbox.ownership.known.test_names import is_tests_folder, support_folders
+from lego_rl.sandbox.ownership.own_tests.shipped_helpers import shipped
 from lego_rl.sandbox.ownership.rules import Ownership
-from lego_rl.sandbox.ownership.shipped_helpers import is_tests_folder, shipped, support_folders
 from lego_rl.sandbox.ownership.split import Reason
 from lego_rl.sandbox.verdict import Change
 from lego_rl.tasks.task import Task, TestSpec

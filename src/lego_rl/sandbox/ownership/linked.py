@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lego_rl.sandbox.ownership.links import Links
-from lego_rl.sandbox.ownership.module_path import ModulePath
+from lego_rl.sandbox.ownership.modules.module_path import ModulePath
 
 
 @dataclass(frozen=True)

@@ -12,22 +12,22 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from lego_rl.sandbox.comparison import is_folder
-from lego_rl.sandbox.ownership.configuration import merge_all
-from lego_rl.sandbox.ownership.deciding_files import CONFIGURATION, ENVIRONMENT, MERGED
-from lego_rl.sandbox.ownership.declared_run import DeclaredRun
-from lego_rl.sandbox.ownership.folders_of_tests import FoldersOfTests
+from lego_rl.sandbox.ownership.known.deciding_files import CONFIGURATION, ENVIRONMENT, MERGED
+from lego_rl.sandbox.ownership.known.test_names import is_test
 from lego_rl.sandbox.ownership.linked import Linked, is_below_any
 from lego_rl.sandbox.ownership.links import Links
-from lego_rl.sandbox.ownership.module_path import ModulePath
+from lego_rl.sandbox.ownership.merge.configuration import merge_all
+from lego_rl.sandbox.ownership.merge.setup_py import only_describes
+from lego_rl.sandbox.ownership.modules.module_path import ModulePath
+from lego_rl.sandbox.ownership.modules.shadowing import Shadowing
+from lego_rl.sandbox.ownership.own_tests.folders_of_tests import FoldersOfTests
+from lego_rl.sandbox.ownership.own_tests.reported_names import ReportedNames
+from lego_rl.sandbox.ownership.own_tests.strays import Strays, strays_of
 from lego_rl.sandbox.ownership.replacements import rolled_back_together
-from lego_rl.sandbox.ownership.reported_names import ReportedNames
-from lego_rl.sandbox.ownership.script_run import declared_by_script
-from lego_rl.sandbox.ownership.setup_py import only_describes
-from lego_rl.sandbox.ownership.shadowing import Shadowing
-from lego_rl.sandbox.ownership.shipped_helpers import is_test
+from lego_rl.sandbox.ownership.run.declared_run import DeclaredRun
+from lego_rl.sandbox.ownership.run.script_run import declared_by_script
 from lego_rl.sandbox.ownership.split import Reason, Split
-from lego_rl.sandbox.ownership.strays import Strays, strays_of
-from lego_rl.sandbox.ownership.task_tree import TaskTree
+from lego_rl.sandbox.ownership.texts.task_tree import TaskTree
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.tasks.reports.junit import dotted, junit_key
 from lego_rl.tasks.task import Task, TestSpec

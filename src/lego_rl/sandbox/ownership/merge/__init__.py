@@ -1,0 +1,1 @@
+"""Files of which a part is the task's and the rest the agent's."""

@@ -1,0 +1,1 @@
+"""What the task's tests are, and what lies around them."""

@@ -1,0 +1,73 @@
+"""The folders around a task's tests, and what in them is the task's own.
+
+Invariant: only the pristine tree and the names of the tests are asked. A helper that a package ships is the agent's
+(`shipped_helpers`), and so is a new file that is no test.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
+
+from lego_rl.sandbox.ownership.known.test_names import is_test, support_folders
+from lego_rl.sandbox.ownership.modules.module_path import ModulePath
+from lego_rl.sandbox.ownership.own_tests.packages_of_tests import deciding
+from lego_rl.sandbox.ownership.own_tests.shipped_helpers import shipped
+from lego_rl.sandbox.ownership.split import Reason
+from lego_rl.sandbox.verdict import Change
+
+
+@dataclass(frozen=True)
+class FoldersOfTests:
+    """Decides for one task.
+
+    Attributes:
+        module_path: Where modules of the test run can lie.
+        test_files: Files that hold the task's tests, relative to the work tree.
+    """
+
+    module_path: ModulePath
+    test_files: frozenset[str]
+
+    @cached_property
+    def support(self) -> frozenset[str]:
+        """Folders of tests and what they use."""
+        return support_folders(self.test_files)
+
+    @cached_property
+    def shipped(self) -> frozenset[str]:
+        """Files in those folders that are product code all the same."""
+        return frozenset(file for folder in self.support for file in shipped(self.module_path.pristine, folder))
+
+    @cached_property
+    def above(self) -> frozenset[str]:
+        """Every folder that a test file lies below; ``.`` is the work tree."""
+        return frozenset(str(folder) for file in self.test_files for folder in PurePosixPath(file).parents)
+
+    def reasons(self, change: Change, *, in_support: bool, is_new: bool) -> Iterator[Reason]:
+        """Why a change would alter what the tests are or use.
+
+        Args:
+            change: What an agent changed.
+            in_support: It is, or lies in, one of `support`.
+            is_new: The task has nothing there.
+        """
+        above, _, name = change.path.rpartition("/")
+        above_tests = (above or ".") in self.above
+        in_support = in_support and change.path not in self.shipped
+        if name == "__init__.py" and above_tests:
+            decides = (above or ".") in self._packages and (is_new or change.kind == "deleted")
+            if decides or in_support:
+                yield Reason.TEST_PACKAGE
+        elif in_support and not is_new:
+            yield Reason.SUPPORT
+        elif in_support and name.endswith(".py") and is_test(name):
+            yield Reason.OWN_TEST
+        if name in {"pyproject.toml", "setup.py"} and above and above_tests and (is_new or change.kind != "file"):
+            yield Reason.ROOT
+
+    @cached_property
+    def _packages(self) -> frozenset[str]:
+        """Folders that are a part of the tests' names where they are packages."""
+        pristine = self.module_path.pristine
+        return deciding(self.test_files, self.module_path.is_package, lambda file: (pristine / file).is_file())

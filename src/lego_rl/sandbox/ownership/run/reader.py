@@ -1,0 +1,295 @@
+"""What a command and the files that it leads to say of how tests are run.
+
+Invariant: what is read is read as text, up to a number of files; nothing of it is executed.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import PurePosixPath
+
+from lego_rl.sandbox.ownership.known.expected_files import is_expected
+from lego_rl.sandbox.ownership.known.launchers import LAUNCHERS, MAKEFILES
+from lego_rl.sandbox.ownership.known.program_names import PROGRAMS
+from lego_rl.sandbox.ownership.known.runners import BUILDS, runners_in
+from lego_rl.sandbox.ownership.merge.manifests import scripts
+from lego_rl.sandbox.ownership.run.command_words import (
+    MAX_FILES_OF_RUN,
+    How,
+    Statement,
+    asked_of_runners,
+    below,
+    how_read,
+    installs,
+    leads_to_tests,
+    modules,
+    names,
+    options_in,
+    plain,
+    plugins,
+    pytest_options_in,
+)
+from lego_rl.sandbox.ownership.run.found import RunFound
+from lego_rl.sandbox.ownership.run.keeper import WILD, RunKeeper
+from lego_rl.sandbox.ownership.run.launched import folders_of_path
+from lego_rl.sandbox.ownership.run.makefile import run_for
+from lego_rl.sandbox.ownership.run.naming import Command, Naming
+from lego_rl.sandbox.ownership.run.python_in_shell import given_to_python, is_python, python_texts
+from lego_rl.sandbox.ownership.run.python_words import PythonWords
+from lego_rl.sandbox.ownership.run.shell_texts import ShellTexts
+from lego_rl.sandbox.ownership.texts.python_imports import ImportName
+from lego_rl.sandbox.ownership.texts.shell_words import assignment
+from lego_rl.sandbox.ownership.texts.task_tree import TaskTree
+
+MAX_FOLDERS = 64
+"""Folders that are tried for a relative path."""
+
+_SHELL = ("", ".sh", ".bash", ".mk")
+_OPTIONS = (".ini", ".cfg", ".toml")
+_ENTERS = frozenset({"cd", "pushd", "-C", "--directory", "--chdir", "--cwd", "--project"})
+_RUNS = frozenset({How.RUN, How.PART})
+
+
+@dataclass
+class RunReader:
+    """Follows what is read to what that leads to.
+
+    Attributes:
+        keeper: Of what has been found.
+        naming: Which of what is named counts.
+    """
+
+    keeper: RunKeeper
+    naming: Naming = field(default_factory=Command)
+    _words: set[str] = field(default_factory=set)
+    _plugins: set[str] = field(default_factory=set)
+    _texts: ShellTexts = field(default_factory=ShellTexts)
+
+    @property
+    def tree(self) -> TaskTree:
+        """The task's files."""
+        return self.keeper.tree
+
+    @property
+    def found(self) -> RunFound:
+        """What has been found so far."""
+        return self.keeper.found
+
+    def run(self) -> None:
+        """Read whatever waits, and what that leads to: what has a name first, then what only fits a pattern."""
+        self._find_programs()
+        self._follow(self.keeper.waiting)
+        self._follow(self.keeper.waiting, self.keeper.waiting_last)
+
+    def _follow(self, *queues: dict[str, None]) -> None:
+        while len(self.keeper.read) < MAX_FILES_OF_RUN:
+            if not any(queues):
+                self._load_plugins()
+                for said, bases in self._texts.again():
+                    self.shell(said, bases)
+                self._find_programs()
+            queue = next(filter(None, queues), None)
+            if queue is None:
+                return
+            path, _ = queue.popitem()
+            self.keeper.read.add(path)
+            self._read_file(path)
+
+    def _read_file(self, path: str) -> None:
+        folder, content = str(PurePosixPath(path).parent), self.tree.read(path)
+        text = content.decode(errors="replace")
+        self.found.may_be_path |= folders_of_path(text, folder, self.tree)
+        if is_python(path, content):
+            self._python(path, content, [folder])
+        elif path.endswith(_OPTIONS):
+            self._options(options_in(self.tree, path) or {}, folder)
+        else:
+            self.read(self._shell_text(path, text), [".", folder])
+            self._python(path, content, [folder])
+
+    def _shell_text(self, path: str, text: str) -> str:
+        """What of a file a shell would be given."""
+        if PurePosixPath(path).name in MAKEFILES:
+            return run_for(text, self._words).replace("$$", "$")
+        if path in self.found.arguments:
+            return f"{text}\nxargs {' '.join(text.split())}"
+        return scripts(text) if path.endswith(".json") else text
+
+    def _find_programs(self) -> None:
+        """Keep what the words name in folders of programs, and read what is there."""
+        found = {plain(f"{place}/{word}") for place in self.found.path for word in self._words} - self.found.programs
+        self.found.programs |= found
+        for path in found:
+            self.keeper.wait_for(path)
+
+    def environment(self, env: Mapping[str, str]) -> None:
+        """Read variables that decide where modules, programs and plugins come from."""
+        self._texts.know(env)
+        self.found.module_folders |= {plain(folder) for folder in below(env.get("PYTHONPATH", ""), self.keeper.workdir)}
+        self.found.path |= set(below(env.get("PATH", ""), self.keeper.workdir))
+        for name in ("PYTEST_PLUGINS", "PYTEST_ADDOPTS"):
+            self._assigned(name, env.get(name, ""), ["."])
+        for name in ("PYTEST_ADDOPTS", "BASH_ENV", "ENV"):
+            self.read(env.get(name, ""), ["."])
+        self._load_plugins()
+
+    def read(self, text: str, bases: list[str]) -> None:
+        """Read a text that is run by a shell in one of some folders."""
+        self.shell(self._texts.read(text, bases), bases)
+        for inner in python_texts(text):
+            self._python("", inner, bases)
+
+    def shell(self, said: list[Statement], bases: list[str]) -> None:
+        """Read simple commands that are run in one of some folders."""
+        places = self._entered(said, bases)
+        self.found.entered.update(places)
+        for place in places:
+            self._options(pytest_options_in(self.tree, place), place)
+        for words in said:
+            self._statement(words, places)
+        self._load_plugins()
+
+    def _entered(self, said: list[Statement], bases: list[str]) -> list[str]:
+        places = list(dict.fromkeys(bases))
+        for words in said:
+            for before, word in pairwise(words):
+                if before in _ENTERS:
+                    new = [path for place in places for path in self.keeper.below(word, place)]
+                    places = list(dict.fromkeys([*places, *filter(self.tree.leads_to_folder, new)]))[:MAX_FOLDERS]
+        return places
+
+    def _statement(self, words: Statement, places: list[str]) -> None:
+        self._words.update(word for word in words if "/" not in word and word != "<")
+        self._plugins.update(plugins(words))
+        for name, value in filter(None, map(assignment, words)):
+            self._assigned(name, value, places)
+        for text in given_to_python(words):
+            self._python("", text, places)
+        for module in filter(self.naming.counts, modules(words)):
+            self.found.imports.add(module)
+            self.keeper.own_module(module, {*self.found.module_folders, *places, "src"})
+        if installs(words):
+            for place in places:
+                self.keeper.own(plain(f"{place}/setup.py"))
+                self.keeper.own(plain(f"{place}/hatch_build.py"))
+        about_tests = any(map(self.naming.counts, words))
+        self.found.runners |= {each for each in runners_in(words) if about_tests or each.name not in BUILDS}
+        for at, word in enumerate(words):
+            value = (assignment(word) or ("", ""))[1]
+            if about_tests:
+                self._run_by_program(word, places)
+            if "/" in word and PROGRAMS.fullmatch(PurePosixPath(word).name):
+                self.found.launched.update(each for place in places for each in self.keeper.below(word, place))
+            path = value or (word.partition("=")[2] if word.startswith("-") else word.partition("::")[0])
+            self._named(path, places, how_read(words, at))
+        for paths in asked_of_runners(words):
+            self._look_for_tests(paths, places)
+
+    def _look_for_tests(self, paths: list[str], places: list[str]) -> None:
+        """A runner that is given some words, none of which need be the path of anything."""
+        found = {path: [each for place in places for each in self.keeper.below(path, place)] for path in paths}
+        inside = {each for some in found.values() for each in some}
+        is_elsewhere = any(path.startswith("/") and not some for path, some in found.items())
+        folders = set(filter(self.tree.leads_to_folder, inside))
+        self.found.searched |= folders
+        if not folders and not is_elsewhere and not any(map(self._is_file, inside)):
+            self.found.searched.update(places)
+            self.found.folders.update(places)
+
+    def _is_file(self, path: str) -> bool:
+        return any(mark in path for mark in WILD) or self.tree.place(path) is not None
+
+    def _assigned(self, name: str, value: str, places: list[str]) -> None:
+        if name in {"PYTHONPATH", "pythonpath", "PATH"}:
+            parts = [part for part in value.split(":") if not re.fullmatch(r"\$\{?(PYTHON)?PATH\b.*", part)]
+            found = {path for part in parts for place in places for path in self.keeper.below(part or ".", place)}
+            if name == "PATH":
+                self.found.path |= found
+            else:
+                self.found.module_folders |= found
+        elif name == "PYTEST_PLUGINS":
+            self._plugins |= set(names(value))
+        elif name == "PYTEST_ADDOPTS":
+            self._plugins.update(plugins(tuple(value.split())))
+
+    def _run_by_program(self, word: str, places: list[str]) -> None:
+        for file in LAUNCHERS.get(PurePosixPath(word).name, ()):
+            for place in places:
+                self.keeper.own(plain(f"{place}/{file}"))
+
+    def _named(self, word: str, places: list[str], how: How) -> None:
+        """A word that may be the path of something that is run or read."""
+        if is_expected(word):
+            self.keeper.expected(word, places)
+        if not word or word.startswith("-") or not (self.naming.counts(word) or how is How.PART):
+            return
+        word = word[1:] if how is How.READ and word.startswith("@") else word
+        suffix = PurePosixPath(word).suffix
+        for path in {path for place in places for path in self.keeper.below(word, place)}:
+            if how is How.PART and not word.startswith("/"):
+                self.found.path.add(str(PurePosixPath(path).parent))
+            if any(mark in path for mark in WILD):
+                if suffix in (*_SHELL[1:], ".py") or (how in _RUNS and not self.keeper.is_tested(path)):
+                    self.keeper.own_matching(path)
+            elif self.tree.leads_to_folder(path):
+                self.found.folders.add(path)
+            elif self.tree.place(path) is None:
+                if how in _RUNS and self.naming.counts(word) and (how is How.PART or self.naming.counts_lacking(word)):
+                    self.keeper.own(path)
+            elif how is How.READ:
+                self.keeper.read_for_arguments(path)
+            elif how is not How.NAMED or suffix in (*_SHELL, *_OPTIONS, ".py"):
+                self.keeper.own(path)
+
+    def _load_plugins(self) -> None:
+        while self._plugins:
+            self.keeper.own_plugin(self._plugins.pop())
+
+    def _options(self, said: Mapping[str, str], place: str) -> None:
+        words = said.get("pythonpath", "").split()
+        self.found.module_folders |= {path for word in words for path in self.keeper.below(word, place)}
+        options = tuple(said.get("addopts", "").split())
+        self._plugins.update(plugins(options))
+        for word in options:
+            if word.startswith("@"):
+                self._named(word, [place], How.READ)
+
+    def _python(self, path: str, text: bytes, places: list[str]) -> None:
+        """A Python text: that of a file, or one that is given to an interpreter, where `path` is empty.
+
+        Args:
+            path: Where it lies.
+            text: What it says, or what is no Python.
+            places: Folders that it may be run in.
+        """
+        said = PythonWords.of(text)
+        self._plugins |= said.plugins
+        for words in said.commands:
+            self._statement(words, list(dict.fromkeys([".", *places])))
+        for file in said.reads if leads_to_tests(path, text) else ():
+            for place in places:
+                self.keeper.read_by(file, place)
+        for name in said.imports:
+            self._imported(name, places, above=[] if not path else [place for place in places if place != "."])
+        if path and said.imports and not path.endswith(".py"):
+            self.found.module_folders.update(places)
+
+    def _imported(self, name: ImportName, places: list[str], above: list[str]) -> None:
+        """A module that a text of the run imports: of one that is tested, too, only names tell the run's own.
+
+        Args:
+            name: As what.
+            places: Folders that the text may be run in.
+            above: Those in which everything is the run's that is imported.
+        """
+        folders = {*self.found.module_folders, ".", *places}
+        if not name.level:
+            self.found.imports.add(name.dotted)
+        elif name.dotted:
+            around = [[place, *map(str, PurePosixPath(place).parents)] for place in places]
+            folders = {each[name.level - 1] for each in around if name.level <= len(each)}
+        for folder in folders if name.dotted else ():
+            for file in self.tree.executed_by(name.dotted, folder):
+                if self.naming.counts(name.dotted) or any(file.startswith(f"{each}/") for each in above):
+                    self.keeper.own(file)
