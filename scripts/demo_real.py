@@ -110,6 +110,7 @@ class Demo:
         folder.mkdir(parents=True, exist_ok=True)
         for version, digest in package.releases.items():
             if not self._archive(package.name, version).is_file():
+                print(f"fetching {package.name} {version}", flush=True)
                 wanted = folder / f"{package.name}.txt"
                 wanted.write_text(f"{package.name}=={version} --hash=sha256:{digest}\n", encoding="utf-8")
                 options = ("--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary", ":all:")

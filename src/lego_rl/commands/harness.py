@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.table import Table
 
 from lego_rl.commands import interrupts
+from lego_rl.commands.live_line import LiveLine
 from lego_rl.commands.screen import Screen
 from lego_rl.config.load import plain
 from lego_rl.conformance.laws import Law
@@ -28,7 +29,7 @@ def install(name: str) -> None:
         HarnessError: It cannot be installed.
     """
     console = Screen()
-    with console.status(f"installing {name} (once; a few hundred megabytes)"):
+    with LiveLine(f"installing {name} (once; a few hundred megabytes, minutes)"):
         bundle = registry.install(name)
     size = _megabytes(bundle.size_bytes)
     console.print(f"{bundle.name} {bundle.version} · {size} · sha256 {bundle.hash[:12]} · {bundle.licence}")

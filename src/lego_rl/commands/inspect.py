@@ -56,6 +56,8 @@ def run(trial: Path, policy: str | None, context: int) -> None:
         ConfigError: There is no such policy, it has no tokenizer, or not the one that the tokens are of.
     """
     trial = trial.resolve()
+    if not trial.parent.is_dir() or not (trial.exists() or trial.parent.name == "trials"):
+        raise RunError(f"there is no {trial}", "name a run's folder, or RUN/trials/ID")
     if (directory := RunDirectory(trial)).trials.is_dir():
         list_trials(directory)
         return

@@ -1,5 +1,6 @@
 """One line on standard error that says how far something is, while standard output is for what came of it."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,12 +26,15 @@ class LiveLine:
 
     def __init__(self, first: str = "", screen: Screen | None = None) -> None:
         self._screen = screen or Screen(stderr=True)
-        self._status = self._screen.status(Text(first))
+        self._first = plain_line(first)
+        self._status = self._screen.status(Text(self._first))
         self._printed = time.monotonic()
 
     def __enter__(self) -> Self:
         if self._screen.is_terminal:
             self._status.start()
+        elif self._first:
+            self._screen.print(self._first)
         return self
 
     def __exit__(
@@ -49,6 +53,18 @@ class LiveLine:
     def stay(self, line: str) -> None:
         """Print a line that is not replaced."""
         self._screen.print(plain_line(line))
+
+
+@contextmanager
+def said_if_slow(what: str) -> Iterator[None]:
+    """Prints what is being done if it is still being done after a while; a refusal that comes at once stands alone."""
+    timer = threading.Timer(QUIET_SECONDS, lambda: Screen(stderr=True).print(plain_line(what)))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @contextmanager

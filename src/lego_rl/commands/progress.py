@@ -13,6 +13,7 @@ from typing import Self, override
 from rich.live import Live
 from rich.text import Text
 
+from lego_rl.commands.program import seconds_since_start
 from lego_rl.commands.screen import Screen
 from lego_rl.evaluate.heldout import Score, score
 from lego_rl.plain_text import plain_line
@@ -45,7 +46,6 @@ class ConsoleProgress:
         self._steps = steps
         self._console = console or RunScreen()
         self._live = Live(console=self._console, refresh_per_second=4, transient=True)
-        self._started = time.monotonic()
         self._printed = 0.0
         self._label = ""
         self._label_started = 0.0
@@ -65,13 +65,12 @@ class ConsoleProgress:
     def trial(self, event: Progress) -> None:
         """Show how far the batch at work is."""
         if isinstance(event, BatchStarted):
+            self._label, self._label_started, self._outcomes = event.label, time.monotonic(), []
             self._say(_begins(event))
         if isinstance(event, TrialRetried):
             self._say(f"retrying {event.spec.id} in {event.pause_sec:g} s: {event.outcome.detail}", style="yellow")
         if not isinstance(event, TrialEnded):
             return
-        if event.record.spec.label != self._label:
-            self._label, self._label_started, self._outcomes = event.record.spec.label, time.monotonic(), []
         self._outcomes.append(event.record.outcome)
         now = score(self._outcomes)
         line = (
@@ -113,7 +112,7 @@ class ConsoleProgress:
         )
 
     def _elapsed(self) -> str:
-        minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
+        minutes, seconds = divmod(int(seconds_since_start()), 60)
         return f"{minutes}:{seconds:02d}"
 
     def _say(self, line: str, style: str = "") -> None:

@@ -15,6 +15,7 @@ def run(path: Path) -> None:
     """
     report = write_report(path)
     console = Screen()
-    console.print(before_after(report.summary))
+    if report.summary.heldout_before.trials or report.summary.heldout_after.trials:
+        console.print(before_after(report.summary))
     console.print(closing_line(report.summary))
     console.print(f"{report.page}\n{report.summary_file}", soft_wrap=True)

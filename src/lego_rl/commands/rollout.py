@@ -12,6 +12,7 @@ from pathlib import Path
 import typer
 from rich.table import Table
 
+from lego_rl.commands.live_line import said_if_slow
 from lego_rl.commands.named_tasks import named_tasks
 from lego_rl.commands.policies import read_recipe
 from lego_rl.commands.program import program
@@ -64,13 +65,15 @@ def run(
         LegoError: Something that the recipe names is missing or does not fit, or a check stopped the run.
     """
     resolved = moved(read_recipe(recipe, overrides), out)
-    policy = check_sampling(resolved)
-    tasks = [Task.load(path) for path in named_tasks(places)]
-    check_tasks(tasks, provider_of(resolved.sandbox))
+    with said_if_slow("checking what the recipe names, and the tasks"):
+        policy = check_sampling(resolved)
+        tasks = [Task.load(path) for path in named_tasks(places)]
+        check_tasks(tasks, provider_of(resolved.sandbox))
     if (warning := room_for(resolved, tasks)) is not None:
         typer.echo(f"note: {warning}", err=True)
     part = parse_shard(shard)
     specs = part.of(SpecBuilder(resolved)(tasks, LABEL, n, temperature, first_attempt))
+    typer.echo("loading the policy", err=True)
     from lego_rl.commands.sampling import sampling_parts  # it imports torch: what cannot be run is refused before that
 
     directory = RunDirectory.make(out)

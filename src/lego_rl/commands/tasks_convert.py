@@ -62,7 +62,7 @@ def _print_counts(screen: Screen, summary: Summary, out: Path) -> None:
         return
     screen.print(
         f"{summary.tasks} tasks in {out}: {summary.written} written, {summary.unchanged} there already, "
-        f"{summary.replaced} replaced; {len(summary.skipped)} rows skipped"
+        f"{summary.replaced} replaced; skipped rows: {len(summary.skipped)}"
     )
     _print_reasons(screen, summary)
     if summary.skipped:

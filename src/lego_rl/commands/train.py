@@ -6,6 +6,7 @@ from pathlib import Path
 import typer
 
 from lego_rl.commands import report
+from lego_rl.commands.live_line import said_if_slow
 from lego_rl.commands.policies import read_recipe
 from lego_rl.commands.program import program
 from lego_rl.commands.recipe_check import check_recipe
@@ -87,7 +88,9 @@ def _recipe_of(path: Path, overrides: Sequence[str]) -> Recipe:
 
 def _run_and_report(recipe: Recipe, path: Path) -> None:
     try:
-        checked = check_recipe(recipe)
+        with said_if_slow("checking what the recipe names, and its tasks"):
+            checked = check_recipe(recipe)
+        typer.echo("loading the policy", err=True)
         from lego_rl.commands.execute import execute  # it imports torch: what cannot be run is refused before that
 
         execute(recipe, checked)

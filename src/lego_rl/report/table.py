@@ -26,7 +26,9 @@ def before_after(summary: Summary) -> Table:
 def closing_line(summary: Summary) -> str:
     """The rise with its interval, and what kept it honest, in one line."""
     parts: list[str] = [f"unfinished: {summary.missing}"] if summary.missing else []
-    if summary.rise is not None:
+    if summary.steps_planned == 0:
+        parts.append("no step was trained: before and after are two tries of one policy")
+    elif summary.rise is not None:
         low, high = summary.rise.interval.low, summary.rise.interval.high
         parts.append(f"rise {summary.rise.mean:+.3f} (95 % interval over tasks {low:+.3f} to {high:+.3f})")
         parts.append(f"{summary.families_risen} of {summary.families_trained} families rose")

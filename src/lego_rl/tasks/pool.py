@@ -61,7 +61,10 @@ def load_pool(place: Path) -> dict[str, tuple[Task, ...]]:
     for task in _of_index(place) if is_index(place) else _of_folder(place):
         splits[task.split].append(task)
     if not splits:
-        raise TaskError(f"{place} holds no tasks", "build some with: lego-rl tasks build --out DIR")
+        raise TaskError(
+            f"{place} holds no tasks",
+            "name one that does; a filter that keeps nothing has a band, and a policy, to which no task fits",
+        )
     return {split: tuple(tasks) for split, tasks in splits.items()}
 
 

@@ -96,3 +96,13 @@ def test_a_damaged_record_is_one_line(
     problem, fix = capsys.readouterr().err.splitlines()
     assert "outcome.json" in problem
     assert fix.startswith("  fix: ")
+
+
+def test_a_run_that_is_not_there_is_said_not_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["lego-rl", "inspect", str(tmp_path / "nothere")])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    assert f"there is no {tmp_path / 'nothere'}" in capsys.readouterr().err

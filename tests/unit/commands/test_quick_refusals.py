@@ -46,7 +46,7 @@ sys.exit(code)
         (["check", "sandbox", "--set", "processes=64"], 1, "such as sandbox.processes"),
         (["check", "sandbox", "--set", "train.x=1"], 1, "nothing from train"),
         (["selfcheck", "sandbox", "--set", "sandbox.nope=1"], 1, "unknown key sandbox.nope"),
-        (["inspect", "no-such-trial"], 1, "holds no trial"),
+        (["inspect", "no-such-trial"], 1, "there is no "),
     ],
     ids=lambda value: " ".join(value[:3]).replace(RECIPE, "recipe") if isinstance(value, list) else "",
 )

@@ -76,3 +76,13 @@ def test_a_batch_is_announced_before_its_first_trial_ends(loaded: int, line: str
     progress = ConsoleProgress(8, console)
     progress.trial(BatchStarted("heldout/before", total=24, loaded=loaded, concurrency=8))
     assert console.export_text().splitlines() == [line]
+
+
+def test_the_time_of_a_line_is_that_of_the_command() -> None:
+    program = (
+        "import time; time.sleep(2.5); from lego_rl.commands.progress import ConsoleProgress\n"
+        "ConsoleProgress(8).stepped(0, {})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    minutes, _, seconds = done.stdout.strip().rpartition(" · ")[2].partition(":")
+    assert int(minutes) * 60 + int(seconds) >= 2

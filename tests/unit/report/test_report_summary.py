@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -192,6 +193,11 @@ def test_the_table_shows_every_family_and_the_sums(summary: Summary) -> None:
     assert ["all", "trained", "families", "2/11", "=", "0.182", "7/12", "=", "0.583", "+0.402"] in lines
     assert closing_line(summary).startswith("rise +0.389 (95 % interval over tasks ")
     assert "1 of 2 families rose" in closing_line(summary)
+
+
+def test_a_run_without_a_step_claims_no_rise(summary: Summary) -> None:
+    line = closing_line(replace(summary, steps=0, steps_planned=0))
+    assert "no step was trained" in line and "rise" not in line and "rose" not in line
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:

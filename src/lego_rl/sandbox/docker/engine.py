@@ -44,8 +44,8 @@ ARCHIVE_SECONDS = 600.0
 """The same, of taking the work tree out of an image."""
 BUILD_SECONDS = 3600.0
 """The same, of building an image. A trial waits no longer than its task says; the image is there for the next one."""
-START = "scripts/dockerd.sh start"
-INSTALL = "apt-get install docker.io, then scripts/dockerd.sh start"
+START = 'eval "$(scripts/dockerd.sh start)"'
+INSTALL = f"apt-get install docker.io, then {START}"
 LOG = "read the log of the daemon; scripts/dockerd.sh keeps it beside its socket"
 
 CALLS = ThreadPoolExecutor(32, "docker")

@@ -26,7 +26,7 @@ from lego_rl.sandbox.state import RunFolder
 
 START_SECONDS = 30.0
 """How long a started container may take until its first process is ready."""
-ELSEWHERE = "use a daemon that runs on this machine, outside any container: scripts/dockerd.sh start"
+ELSEWHERE = 'use a daemon that runs on this machine, outside any container: eval "$(scripts/dockerd.sh start)"'
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from lego_rl.sandbox import seccomp
 from lego_rl.sandbox.docker.engine import Engine
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
-OWN = "scripts/dockerd.sh start"
+OWN = 'eval "$(scripts/dockerd.sh start)"'
 MAPPED = {
     "name=rootless": "is rootless",
     "name=userns": "maps user ids",

@@ -134,7 +134,7 @@ def test_the_command_says_what_became_of_the_rows(tmp_path: Path) -> None:
     good = rows_file(tmp_path, *some(2), classic(version="99"))
     done = CliRunner().invoke(app, ["tasks", "convert", "swebench", str(good), "--out", str(tmp_path / "out")])
     assert done.exit_code == 0
-    assert "2 tasks in" in done.output and "1 rows skipped" in done.output
+    assert "2 tasks in" in done.output and "skipped rows: 1" in done.output
     assert re.search(r"1 x .*the tables know no test command.*, as pallets__flask-9999", done.output)
     assert str(tmp_path / "out" / SKIPPED) in done.output
 
@@ -156,7 +156,7 @@ def test_what_became_of_the_rows_before_a_fault_is_printed(tmp_path: Path) -> No
     for options in ([], ["--strict"]):
         done = CliRunner().invoke(app, [*command, *options])
         assert isinstance(done.exception, TaskError)
-        assert "1 tasks in" in done.output and "1 rows skipped" in done.output
+        assert "1 tasks in" in done.output and "skipped rows: 1" in done.output
     (tmp_path / "rows.json").write_text("[]")
     none = CliRunner().invoke(app, command)
     assert isinstance(none.exception, TaskError) and "there is no row" in str(none.exception)
