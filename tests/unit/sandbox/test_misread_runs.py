@@ -1,19 +1,14 @@
 """What a command only seems to say of how tests are run leaves the files to the agent, and hides none of the run's."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from owned import PYTEST, owner, write
 
-from lego_rl.errors import TaskError
-from lego_rl.sandbox import task_grader
 from lego_rl.sandbox.ownership.run import reader
 from lego_rl.sandbox.ownership.run.command_words import pytest_options_in
 from lego_rl.sandbox.ownership.texts.task_tree import TaskTree
 from lego_rl.sandbox.verdict import Change
-from lego_rl.tasks.provenance import Provenance
-from lego_rl.tasks.task import Task, TestSpec
 
 PLUGGED = {
     "plug/__init__.py": "", "slow.py": "", "Makefile": f"test:\n\t{PYTEST}\n", "run.sh": f"{PYTEST}\n",
@@ -109,12 +104,3 @@ def test_pytest_reads_the_first_file_that_is_its_own(
 ) -> None:
     write(tmp_path, files)
     assert pytest_options_in(TaskTree(tmp_path), ".") == found
-
-
-def test_validation_judges_the_run_that_is_graded(tmp_path: Path) -> None:
-    own = owner(tmp_path, command="$RUN ./...")
-    spec = TestSpec(("a",), (), "$RUN ./...", "go", ())
-    task = Task("t", tmp_path / "task", "", "", "/app", spec, 1.0, 1, source=Provenance(format="x", instance_id="a"))
-    with pytest.raises(TaskError):
-        task_grader._check_runner(task, own.pristine)
-    task_grader._check_runner(replace(task, test_env={"RUN": "go test"}), own.pristine)
