@@ -16,6 +16,7 @@ from pathlib import Path
 from lego_rl.bench.tasks_corpus import Hunk, Issue, issue, patch, patch_text, repositories
 from lego_rl.bench.tasks_planted import ISSUES, PATCHES
 from lego_rl.bench.tasks_words import Language, Repository
+from lego_rl.tasks.content import directory_digest, naming_digest, texts_digest
 from lego_rl.tasks.decontaminate.normal import issue_digest, patch_digest
 from lego_rl.tasks.index.file import Index
 from lego_rl.tasks.index.outcomes import Outcomes, TrialOutcome
@@ -33,6 +34,18 @@ NEVER, ALWAYS, UNKNOWN = 0.727, 0.134, 0.02
 """Shares of tasks that are never and always solved, and of trials that a fault took."""
 
 _AT_ONCE = 1_000
+
+_CONFIG = """schema_version = "1.4"
+
+[metadata.source]
+format = "made"
+instance_id = "{name}"
+repo = "{repo}"
+base_commit = "{commit}"
+
+[environment]
+docker_image = "{image}"
+"""
 
 
 @dataclass(frozen=True)
@@ -122,15 +135,23 @@ def _write_task(folder: Path, size: PoolSize, number: int, draw: random.Random) 
     (path / "solution").mkdir(parents=True)
     (path / "instruction.md").write_text(issue_text, encoding="utf-8")
     (path / "solution" / "gold.patch").write_text(change, encoding="utf-8")
+    commit = f"{draw.getrandbits(160):040x}"
+    image = f"made/sweb.eval.x86_64.{repository.name.replace('/', '_1776_')}-{number}:latest"
+    (path / "task.toml").write_text(
+        _CONFIG.format(name=name, repo=repository.name, commit=commit, image=image), encoding="utf-8"
+    )
     return IndexRow(
         instance_id=name,
         path=path,
         data_source="made",
         repo=repository.name,
-        base_commit=f"{draw.getrandbits(160):040x}",
-        image=f"made/sweb.eval.x86_64.{repository.name.replace('/', '_1776_')}-{number}:latest",
+        base_commit=commit,
+        image=image,
         issue_digest=issue_digest(issue_text),
         patch_digest=patch_digest(change),
+        content_digest=directory_digest(path),
+        naming_digest=naming_digest(path),
+        texts_digest=texts_digest(issue_text, change),
     )
 
 

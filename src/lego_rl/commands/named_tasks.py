@@ -1,10 +1,11 @@
 """Task directories as a command line names them: by an index, a folder of them, or one by one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lego_rl.errors import TaskError
 from lego_rl.tasks.index.build import task_folders
+from lego_rl.tasks.index.current import check_current
 from lego_rl.tasks.index.file import Index, is_index
 
 
@@ -24,6 +25,20 @@ def named_tasks(places: Sequence[Path]) -> list[Path]:
         if other is not task:
             raise TaskError(f"{other} and {task} are both called {task.name}", "name one of them")
     return found
+
+
+def check_indexes(places: Sequence[Path], contents: Mapping[Path, str]) -> None:
+    """See that the indexes among some places are of their tasks as they are.
+
+    Args:
+        places: Index files, folders of task directories, or task directories.
+        contents: Task directory → digest of what it holds; one that is missing is not compared.
+
+    Raises:
+        TaskError: One is older than its tasks.
+    """
+    for place in filter(is_index, places):
+        check_current(place, Index.read(place), contents)
 
 
 def _tasks(place: Path) -> list[Path]:

@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from lego_rl.commands.live_line import said_if_slow
-from lego_rl.commands.named_tasks import named_tasks
+from lego_rl.commands.named_tasks import check_indexes, named_tasks
 from lego_rl.commands.policies import read_recipe
 from lego_rl.commands.program import program
 from lego_rl.commands.progress import ConsoleProgress
@@ -31,6 +31,7 @@ from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.spec import Shard
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.sandbox.environments import provider_of
+from lego_rl.tasks.index.current import contents_of
 from lego_rl.tasks.task import Task
 
 LABEL = "rollout"
@@ -68,6 +69,7 @@ def run(
     with said_if_slow("checking what the recipe names, and the tasks"):
         policy = check_sampling(resolved)
         tasks = [Task.load(path) for path in named_tasks(places)]
+        check_indexes(places, contents_of(tasks))
         check_tasks(tasks, provider_of(resolved.sandbox))
     if (warning := room_for(resolved, tasks)) is not None:
         typer.echo(f"note: {warning}", err=True)

@@ -49,6 +49,11 @@ def run(path: Path, against: str, relax: Sequence[str], out: Path | None, report
         screen.print(f"{len(clean)} tasks in {out}")
     if not any(rule.reference for rule in found.rules if rule.rule in TEXTS):
         screen.print(f"issue texts and patches were not compared: {against} has none", soft_wrap=True)
+    if found.unseen:
+        screen.print(
+            f"{found.unseen} of {len(index)} task directories are not there: of those, the index was taken at its word",
+            soft_wrap=True,
+        )
     names = next(rule for rule in found.rules if rule.rule is RuleName.REPOSITORY)
     if check and not names.reference and not names.relaxed:
         raise TaskError(

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +11,13 @@ from rich.table import Table
 from lego_rl.commands import interrupts
 from lego_rl.commands.check import sandbox_settings
 from lego_rl.commands.live_line import LiveLine
-from lego_rl.commands.named_tasks import named_tasks
+from lego_rl.commands.named_tasks import check_indexes, named_tasks
 from lego_rl.commands.screen import Screen
 from lego_rl.errors import TaskError
 from lego_rl.plain_text import plain_line
 from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.task_grader import SandboxedGrader
+from lego_rl.tasks.content import directory_digest
 from lego_rl.tasks.index.build import task_folders
 from lego_rl.tasks.index.file import Index, is_index
 from lego_rl.tasks.index.schema import IndexRow
@@ -53,7 +55,8 @@ def validate(
 
     Raises:
         ConfigError: A key of the sandbox is wrong.
-        TaskError: There is no task, of one nothing could be found out, or, without `out`, one is not valid.
+        TaskError: There is no task, an index is older than its tasks, of a task nothing could be found out, or, without
+            `out`, one is not valid.
         SandboxError: Tests cannot be run here.
         KeyboardInterrupt: Somebody asked for the end; the same command goes on from there.
     """
@@ -63,7 +66,9 @@ def validate(
     provider.reap()
     tasks = named_tasks(folders)
     kept = journal or _beside(folders[0])
-    validator = Validator(SandboxedGrader(provider, settings), Validations(kept), times, at_once, record)
+    known = Validations(kept)
+    check_indexes(folders, indexed_contents(tasks, known) if any(map(is_index, folders)) else {})
+    validator = Validator(SandboxedGrader(provider, settings), known, times, at_once, record)
     with LiveLine() as line:
         found = interrupts.run(validator.validate(tasks, _Watcher(line)))
     screen = Screen()
@@ -77,6 +82,16 @@ def validate(
         valid.write(out)
         screen.print(f"{len(valid)} tasks in {out}, {wrong} left out")
     check_found(found, left_out=out is not None)
+
+
+def indexed_contents(tasks: Sequence[Path], known: Validations) -> dict[Path, str]:
+    """What task directories hold, but for tests that were recorded: an index is not older than its tasks for what
+    validation itself wrote into them, and no task is compared that cannot be read."""
+    found: dict[Path, str] = {}
+    for path in tasks:
+        with suppress(OSError):  # what is wrong with it is found out, and said, when it is its turn
+            found[path] = known.recorded_over(path.name, directory_digest(path))
+    return found
 
 
 def check_found(found: Sequence[Validation], *, left_out: bool) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from lego_rl.errors import TaskError
 from lego_rl.tasks.bugtask import BugTask
 from lego_rl.tasks.build import build_pool, pool_tasks, task_texts
+from lego_rl.tasks.index.current import check_current, contents_of
 from lego_rl.tasks.index.file import Index, is_index
 from lego_rl.tasks.task import Task
 
@@ -55,7 +56,8 @@ def load_pool(place: Path) -> dict[str, tuple[Task, ...]]:
         Split → its tasks in the order of their ids.
 
     Raises:
-        TaskError: The pool holds no task, or a task is incomplete; the message names what is missing.
+        TaskError: The pool holds no task, a task is incomplete, or an index is older than its tasks; the message names
+            what is missing, or which.
     """
     splits: dict[str, list[Task]] = defaultdict(list)
     for task in _of_index(place) if is_index(place) else _of_folder(place):
@@ -78,8 +80,10 @@ def _of_folder(folder: Path) -> Iterator[Task]:
 
 def _of_index(file: Path) -> Iterator[Task]:
     index = Index.read(file)
-    for path, split in zip(index.paths, index.info("split"), strict=True):
-        yield replace(Task.load(path), split=split)
+    said = zip(index.paths, index.info("split"), strict=True)
+    tasks = [replace(Task.load(path), split=split) for path, split in said]
+    check_current(file, index, contents_of(tasks))
+    yield from tasks
 
 
 def pool_digest(tasks: Iterable[BugTask]) -> str:

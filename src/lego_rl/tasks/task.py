@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from lego_rl.errors import TaskError
+from lego_rl.tasks.content import directory_digest
 from lego_rl.tasks.history import History
 from lego_rl.tasks.network import NO_NETWORK, Network, declared_network
 from lego_rl.tasks.own_files import check_own
@@ -85,6 +87,18 @@ class Task:
     docker_image: str | None = None
     visible: tuple[str, ...] = ()
     source: Provenance | None = None
+
+    @cached_property
+    def content_digest(self) -> str:
+        """Of all that its directory holds, when it is first asked for.
+
+        Raises:
+            TaskError: A file cannot be read.
+        """
+        try:
+            return directory_digest(self.path)
+        except OSError as error:
+            raise TaskError(f"task {self.id} cannot be read: {error}", "make its files readable by you") from error
 
     @classmethod
     def load(cls, path: Path) -> "Task":

@@ -227,7 +227,7 @@ def test_what_is_no_index_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="is a Parquet file but no index"):
         Index.read(path)
     changed(path, version="7")
-    with pytest.raises(TaskError, match="is an index of version 7, this lego-rl reads version 2") as raised:
+    with pytest.raises(TaskError, match="is an index of version 7, this lego-rl reads version 3") as raised:
         Index.read(path)
     assert "lego-rl tasks index" in raised.value.fix
 

@@ -18,6 +18,7 @@ from typing import Any
 from lego_rl.errors import TaskError
 from lego_rl.tasks.decontaminate.candidates import origins_of_reference
 from lego_rl.tasks.decontaminate.reference_task import ReferenceTask
+from lego_rl.tasks.index.current import AGAIN, Sight
 from lego_rl.tasks.index.file import Index
 from lego_rl.tasks.index.schema import VERSION_KEY
 from lego_rl.tasks.rows.read import read_rows
@@ -60,7 +61,7 @@ def read_reference(name: str) -> list[ReferenceTask]:
     try:
         tasks = _tasks(_rows(path))
     except TaskError as error:
-        raise TaskError(error.problem, error.fix if error.fix == _WRITE else _FIX) from error
+        raise TaskError(error.problem, error.fix if error.fix in (_WRITE, AGAIN) else _FIX) from error
     if not tasks:
         raise TaskError(f"{name} holds no row to compare with", _FIX)
     return tasks
@@ -91,6 +92,9 @@ def _index_rows(path: Path) -> Iterator[Found]:
 
     index = Index.read(path)
     texts = read_texts(index.paths)
+    sight = Sight(index)
+    sight.look(slice(None), texts.digests)
+    sight.refuse_older(str(path))
     rows = zip(index.table.to_pylist(), texts.issues.to_pylist(), texts.patches.to_pylist(), strict=True)
     for number, (row, issue, patch) in enumerate(rows, start=1):
         yield Found(f"{path}:{number}", {**row, **row["extra_info"], "problem_statement": issue, "patch": patch})

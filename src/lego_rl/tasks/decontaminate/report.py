@@ -23,6 +23,7 @@ from lego_rl.tasks.decontaminate.reference_task import ReferenceTask
 from lego_rl.tasks.decontaminate.rule import Hit, Reference, Rule, RuleName
 from lego_rl.tasks.decontaminate.text_rules import IssueTextRule, PatchRule
 from lego_rl.tasks.decontaminate.texts import read_texts
+from lego_rl.tasks.index.current import Sight
 from lego_rl.tasks.index.file import Index
 
 _AT_ONCE = 2_000
@@ -72,6 +73,7 @@ class Decontaminated:
         rules: What every rule came to.
         relaxed: Rules whose hits stay in.
         compared_with: Tasks of the reference.
+        unseen: Tasks whose directories are not there; what the index says of them was not looked at.
     """
 
     index: Index
@@ -79,6 +81,7 @@ class Decontaminated:
     rules: Sequence[RuleReport]
     relaxed: frozenset[RuleName]
     compared_with: int
+    unseen: int = 0
 
     @property
     def contaminated(self) -> npt.NDArray[np.bool_]:
@@ -135,31 +138,35 @@ def decontaminate(
     """Compare every task of an index with every task of a reference.
 
     Args:
-        index: The pool. Its issue texts and patches are read from its task directories, where the reference has any.
+        index: The pool. What says where a task comes from is read from its directory again, and so are its issue text
+            and its patch, where the reference has any.
         reference: What must not be trained on.
         relaxed: Rules whose hits are reported and left in.
         progress: Is told how many tasks are compared, and of how many.
 
     Raises:
-        TaskError: A task directory cannot be read.
+        TaskError: A task directory cannot be read, or holds something else than when the index was made.
     """
     prepared = Reference(reference)
     rules = [rule(prepared) for rule in RULES]
     origins = origins_of(index)
     with_texts = any(task.issue or task.patch for task in reference)
     hits: list[Hit] = []
+    sight = Sight(index)
     for first in range(0, len(origins), _AT_ONCE):
         part = slice(first, first + _AT_ONCE)
         texts = read_texts(index.paths[part]) if with_texts else None
+        sight.look(part, None if texts is None else texts.digests)
         for rule in rules:
             hits += rule.hits(origins[part], first, texts)
         progress(min(first + _AT_ONCE, len(origins)), len(origins))
+    sight.refuse_older("the index")
     order = {rule.name: number for number, rule in enumerate(rules)}
     hits.sort(key=lambda hit: (hit.task, order[hit.rule]))
     tasks = Counter(rule for rule, _ in {(hit.rule, hit.task) for hit in hits})
     lacking = {rule.name: sum(not rule.compares(origin) for origin in origins) for rule in rules}
     reports = [_report(rule, tasks[rule.name], rule.name in relaxed, lacking[rule.name]) for rule in rules]
-    return Decontaminated(index, hits, reports, relaxed, len(reference))
+    return Decontaminated(index, hits, reports, relaxed, len(reference), sight.missing)
 
 
 def _report(rule: Rule, tasks: int, is_relaxed: bool, lacking: int) -> RuleReport:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from lego_rl.errors import TaskError
+from lego_rl.tasks.content import texts_digest
 from lego_rl.tasks.index.task_row import gold_patch
 
 _THREADS = 4
@@ -23,10 +24,12 @@ class Texts:
     Attributes:
         issues: ``[tasks]`` what the harness is told.
         patches: ``[tasks]`` gold patches; null for a task without one.
+        digests: ``[tasks]`` of both, whole (`tasks.content.texts_digest`).
     """
 
     issues: Any
     patches: Any
+    digests: Sequence[str]
 
 
 def read_texts(folders: Sequence[Path]) -> Texts:
@@ -38,18 +41,20 @@ def read_texts(folders: Sequence[Path]) -> Texts:
     with ThreadPoolExecutor(_THREADS) as pool:
         found = list(pool.map(_read, folders, chunksize=64))
     return Texts(
-        pa.array([issue for issue, _ in found], pa.string()), pa.array([patch for _, patch in found], pa.string())
+        pa.array([issue for issue, _, _ in found], pa.string()),
+        pa.array([patch for _, patch, _ in found], pa.string()),
+        [digest for _, _, digest in found],
     )
 
 
-def _read(folder: Path) -> tuple[str, str | None]:
+def _read(folder: Path) -> tuple[str, str | None, str]:
     try:
         issue = (folder / "instruction.md").read_text(encoding="utf-8", errors="replace")
         patch = gold_patch(folder)
     except OSError as error:
         fix = "move the pool back beside its index, or make the index anew with: lego-rl tasks index DIR --out FILE"
         raise TaskError(f"the task directory {folder} cannot be read: {error.strerror}", fix) from error
-    return _ends(issue), None if patch is None else _ends(patch)
+    return _ends(issue), None if patch is None else _ends(patch), texts_digest(issue, patch)
 
 
 def _ends(text: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-VERSION = 2
+VERSION = 3
 """Of the columns and of what they mean; in the metadata of the file."""
 
 VERSION_KEY = b"lego_rl_index"
@@ -31,6 +31,9 @@ _PROVENANCE = (
     ("issue_digest", pa.string()),
     ("patch_digest", pa.string()),
     ("family", pa.string()),
+    ("content_digest", pa.string()),
+    ("naming_digest", pa.string()),
+    ("texts_digest", pa.string()),
 )
 
 SCHEMA = pa.schema(
@@ -80,6 +83,9 @@ class IndexRow:
         issue_digest: SHA-256 of the issue text's words (`tasks.decontaminate.normal`).
         patch_digest: SHA-256 of the lines that the gold patch changes.
         family: Kind of bug, or the repository's name.
+        content_digest: SHA-256 of all that the directory held (`tasks.content`); ``None`` where nobody looked.
+        naming_digest: Of the files in it that say where it comes from.
+        texts_digest: Of its issue text and its gold patch as they stand.
     """
 
     instance_id: str
@@ -98,6 +104,9 @@ class IndexRow:
     issue_digest: str | None = None
     patch_digest: str | None = None
     family: str | None = None
+    content_digest: str | None = None
+    naming_digest: str | None = None
+    texts_digest: str | None = None
 
 
 def table_of(rows: Sequence[IndexRow]) -> pa.Table:

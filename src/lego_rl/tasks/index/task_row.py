@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lego_rl.documents import read_json, read_toml
+from lego_rl.tasks.content import naming_digest, texts_digest
 from lego_rl.tasks.decontaminate.normal import issue_digest, patch_digest
 from lego_rl.tasks.index.schema import IndexRow
 from lego_rl.tasks.provenance import Provenance, pull_request_at
@@ -44,6 +45,9 @@ def index_row(folder: Path, data_source: str) -> IndexRow:
         family=task.family,
         issue_digest=issue_digest(task.instruction),
         patch_digest=patch and patch_digest(patch),
+        content_digest=task.content_digest,
+        naming_digest=naming_digest(folder),
+        texts_digest=texts_digest(task.instruction, patch),
         **found,
     )
 

@@ -5,7 +5,6 @@ Invariant: the last line about a task counts, and only for the very bytes that i
 it was graded in. Only what was graded is known: that a task cannot be used may be for want of an extra, or of a flag.
 """
 
-import hashlib
 import json
 from pathlib import Path
 
@@ -40,6 +39,12 @@ class Validations:
             return None
         return found if (found.digest, found.sandboxes) == (digest, sandboxes) else None
 
+    def recorded_over(self, task: str, digest: str) -> str:
+        """What a task held before its tests were recorded, which is all that is changed by it; the same where none
+        were."""
+        found = self._known.get(task)
+        return found.before if found is not None and found.before and found.digest == digest else digest
+
     def add(self, found: Validation) -> None:
         """Write a finding down.
 
@@ -48,19 +53,3 @@ class Validations:
         """
         self._known[found.task] = found
         durable.append_line(self._path, json.dumps(found.model_dump(mode="json")))
-
-
-def directory_digest(folder: Path) -> str:
-    """Names a task directory by its paths and bytes.
-
-    Raises:
-        OSError: A file cannot be read.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.is_symlink():
-            digest.update(f"{path.relative_to(folder)}\0{path.readlink()}\n".encode(errors="surrogateescape"))
-        elif path.is_file():
-            content = hashlib.sha256(path.read_bytes()).hexdigest()
-            digest.update(f"{path.relative_to(folder)}\0{content}\n".encode(errors="surrogateescape"))
-    return digest.hexdigest()

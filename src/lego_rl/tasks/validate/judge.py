@@ -70,7 +70,8 @@ class Validation(BaseModel):
 
     Attributes:
         task: Its id.
-        digest: Of every byte of its directory.
+        digest: Of every byte of its directory (`tasks.content`).
+        before: The same before its tests were recorded; empty where none were.
         sandboxes: Names the sandboxes that it was graded in (`Grader.sandboxes`).
         times: How often each variant was graded.
         judgement: What came of it.
@@ -83,6 +84,7 @@ class Validation(BaseModel):
 
     task: str
     digest: str
+    before: str = ""
     sandboxes: str = ""
     times: int
     judgement: Judgement

@@ -9,10 +9,11 @@ from typing import Protocol
 
 from lego_rl.errors import ExtraError, SandboxError, TaskError
 from lego_rl.tasks.at_once import all_of, once_more
+from lego_rl.tasks.content import directory_digest
 from lego_rl.tasks.reports import parser_named
 from lego_rl.tasks.task import Task, TestSpec
 from lego_rl.tasks.validate.grader import VARIANTS, Graded, Grader, Variant
-from lego_rl.tasks.validate.journal import Validations, directory_digest
+from lego_rl.tasks.validate.journal import Validations
 from lego_rl.tasks.validate.judge import MEANINGS, Judgement, Validation, attempt, judge
 from lego_rl.tasks.validate.record import Listing, check_listing, is_unlisted, lists_of, not_listing
 
@@ -66,7 +67,9 @@ class Validator:
         digest = await asyncio.to_thread(directory_digest, folder)
         known = self.known.known(folder.name, digest, self.grader.sandboxes, self.times)
         if known is None:
+            before = self.known.recorded_over(folder.name, digest)
             known = await self._judged(folder, digest)
+            known = known.model_copy(update={"before": before if known.digest != before else ""})
             self.known.add(known)
         return known
 
@@ -109,6 +112,7 @@ class Validator:
         listing = await asyncio.to_thread(Listing, trying.folder, lists)
         found = None
         try:
+            await asyncio.to_thread(self._begun, trying)
             listed = await asyncio.to_thread(Task.load_unlisted, trying.folder)
             found = await self._verdict(listed, trying)
         finally:
@@ -116,6 +120,13 @@ class Validator:
             await asyncio.to_thread(listing.keep if known else listing.take_back)
         digest = await asyncio.to_thread(directory_digest, trying.folder)
         return found.model_copy(update={"digest": digest})
+
+    def _begun(self, trying: "_Trying") -> None:
+        """Write down what a task held before there were lists in it, so that an index of it is known for one even where
+        this process is killed."""
+        before = self.known.recorded_over(trying.folder.name, trying.digest)
+        begun = trying.ended("fault", "its tests were being recorded")
+        self.known.add(begun.model_copy(update={"before": before, "digest": directory_digest(trying.folder)}))
 
     async def _graded(self, task: Task, trying: "_Trying") -> tuple[list[Graded], list[Graded]]:
         """Gradings without a change and with the solution."""

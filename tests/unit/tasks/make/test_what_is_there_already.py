@@ -5,6 +5,7 @@ from pathlib import Path
 
 from lego_rl.commands.tasks_make import TREES
 from lego_rl.owner import own_stamp
+from lego_rl.tasks.content import directory_digest
 from lego_rl.tasks.make.account import Account
 from lego_rl.tasks.make.journal import Findings
 from lego_rl.tasks.make.tree import Tree
@@ -12,7 +13,6 @@ from lego_rl.tasks.make.workshop import Workshop
 from lego_rl.tasks.make.writing import Found
 from lego_rl.tasks.staging import remove_leftovers
 from lego_rl.tasks.task import Task
-from lego_rl.tasks.validate.journal import directory_digest
 
 FOUND = Found(
     id="small-1",

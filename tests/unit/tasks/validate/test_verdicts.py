@@ -1,22 +1,25 @@
 """From gradings to verdicts: every way a task can be wrong has a name and a reason."""
 
 import importlib.util
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from lego_rl.commands.tasks_validate import indexed_contents
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.task_grader import SandboxedGrader
+from lego_rl.tasks.content import directory_digest
 from lego_rl.tasks.directory import EnvironmentPart, SolutionPart, TaskDirectory, TestsPart
 from lego_rl.tasks.index.task_row import index_row
 from lego_rl.tasks.provenance import Provenance
 from lego_rl.tasks.reports import Report, TestStatus
 from lego_rl.tasks.task import Task, TestSpec
 from lego_rl.tasks.validate.grader import Graded, Variant
-from lego_rl.tasks.validate.journal import Validations, directory_digest
+from lego_rl.tasks.validate.journal import Validations
 from lego_rl.tasks.validate.judge import MEANINGS, Judgement, Validation, judge
 from lego_rl.tasks.validate.run import Validator
 
@@ -191,6 +194,7 @@ async def test_lists_are_recorded_from_what_every_run_says(tmp_path: Path) -> No
     assert untold.judgement == "unusable"
     assert "lego-rl tasks validate --record" in untold.reason
 
+    before_any = directory_digest(task)
     (found,) = await validate(grader, tmp_path, task, record=True)
 
     loaded = Task.load(task)
@@ -200,6 +204,31 @@ async def test_lists_are_recorded_from_what_every_run_says(tmp_path: Path) -> No
     assert loaded.source.unmeasured == ("tests",)
     assert (found.judgement, found.flaky) == ("valid", ("t.py::gone",))
     assert found.digest == directory_digest(task)
+    known = Validations(tmp_path / "found.jsonl")
+    assert indexed_contents([task, tmp_path / "gone"], known) == {task: before_any}
+    (again,) = await validate(grader, tmp_path, task, times=4)
+    assert again.judgement == "valid"
+    assert indexed_contents([task], Validations(tmp_path / "found.jsonl")) == {task: before_any}
+    (task / "instruction.md").write_text("Another.")
+    assert indexed_contents([task], known) == {task: directory_digest(task)}
+
+
+async def test_a_run_that_is_killed_while_lists_are_tried_leaves_an_index_that_is_known(tmp_path: Path) -> None:
+    unlisted = TestsPart((), (), "true", "pytest-log", "#!/bin/sh\n", files={"t.py": b"x"})
+    task = write_task(tmp_path, "one", tests=unlisted)
+    before = directory_digest(task)
+    found: list[dict[Path, str]] = []
+
+    class Looked(Scripted):
+        async def look(self, task: Task) -> None:
+            shutil.copytree(tmp_path, tmp_path.with_name("killed"))
+            killed = tmp_path.with_name("killed")
+            found.append(indexed_contents([killed / "one"], Validations(killed / "found.jsonl")))
+
+    gold = Graded(1, "completed", {"t.py::new": "passed"}, 0.1, log("PASSED t.py::new"))
+    empty = Graded(0, "completed", {"t.py::new": "failed"}, 0.1, log("FAILED t.py::new - no"))
+    await validate(Looked(empty, gold), tmp_path, task, record=True)
+    assert found == [{tmp_path.with_name("killed") / "one": before}]
 
 
 async def test_a_task_whose_lists_would_be_empty_is_left_as_it_is(tmp_path: Path) -> None:

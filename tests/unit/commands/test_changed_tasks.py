@@ -1,0 +1,139 @@
+"""A task directory that holds something else under the same name is noticed by whatever goes by what it held before."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rollout_desk import TASKS, Desk
+
+from lego_rl.tasks.index.file import Index
+
+ROW = {
+    "instance_id": "acme__tool-7",
+    "repo": "acme/tool",
+    "base_commit": "1" * 40,
+    "problem_statement": "The total of an empty basket is none, and it should be zero.",
+    "patch": "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-total = None\n+total = 0\n",
+    "test_patch": "--- a/test_x.py\n+++ b/test_x.py\n@@ -1 +1 @@\n-pass\n+import x\n",
+    "FAIL_TO_PASS": '["test_x.py::test_total"]',
+    "PASS_TO_PASS": "[]",
+    "version": "1.0",
+    "eval_script": "cd /testbed\n: '>>>>> Start Test Output'\npytest -rA test_x.py\n: '>>>>> End Test Output'\n",
+    "log_parser": "parse_log_pytest",
+    "eval_type": "pass_and_fail",
+    "image": "made/tool:1",
+}
+VERIFIED = "swe-bench-verified"
+
+
+def edited(name: str) -> Callable[[Path], int]:
+    """Changes a file of a task by a line."""
+    return lambda task: (task / name).write_text((task / name).read_text() + "\n")
+
+
+CHANGES = {
+    "what it says": edited("instruction.md"),
+    "its tests": lambda task: (task / "tests" / "spec.json").write_bytes(
+        (task / "tests" / "spec.json").read_bytes() + b" "
+    ),
+    "its repository": lambda task: (task / "environment" / "repo" / "new.py").write_text(""),
+    "its solution": lambda task: (task / "solution" / "more.txt").write_text(""),
+}
+
+
+def older(name: str, file: str = "all.parquet") -> str:
+    return f"{file} is older than its tasks: 1 of 6, {name}; run lego-rl tasks index DIR --out FILE again"
+
+
+def one_line(said: str) -> str:
+    return said.replace("\n  fix: ", "; ").replace("\n", " ")
+
+
+def test_a_row_that_was_converted_again_is_not_called_clean_by_the_old_index(desk: Desk) -> None:
+    def convert(**changed: str) -> str:
+        Path("rows.jsonl").write_text(json.dumps(ROW | changed) + "\n")
+        return desk.run("tasks", "convert", "swebench", "rows.jsonl", "--out", "converted")
+
+    check = ("tasks", "decontaminate", "clean.parquet", "--against", VERIFIED, "--check")
+    convert()
+    desk.run("tasks", "index", "converted", "--out", "i.parquet")
+    desk.run("tasks", "decontaminate", "i.parquet", "--against", VERIFIED, "--out", "clean.parquet")
+    desk.run(*check)
+    convert()
+    desk.run(*check)
+    convert(repo="django/django")
+    said = one_line(desk.run(*check, code=1))
+    assert (
+        "the index is older than its tasks: 1 of 1, acme__tool-7; run lego-rl tasks index DIR --out FILE again" in said
+    )
+    desk.run("tasks", "index", "converted", "--out", "i.parquet")
+    said = desk.run("tasks", "decontaminate", "i.parquet", "--against", VERIFIED, "--check", code=1)
+    assert "1 tasks that are, or may be, of swe-bench-verified" in said
+
+
+@pytest.mark.parametrize("file", ["instruction.md", "solution/gold.patch", "task.toml", "tests/config.json"])
+def test_texts_are_compared_with_the_index_where_they_are_read(file: str, desk: Desk) -> None:
+    task = Path("pool") / TASKS[0]
+    reference = [{**ROW, "instance_id": "other__thing-1", "repo": "other/thing"}]
+    Path("rows.json").write_text(json.dumps(reference))
+    command = ("tasks", "decontaminate", "all.parquet", "--against", "rows.json", "--out", "out.parquet")
+    desk.run(*command)
+    (task / file).write_text((task / file).read_text() + "\n" if (task / file).exists() else "{}")
+    assert f"the index is older than its tasks: 1 of 6, {TASKS[0]}" in desk.run(*command, code=1)
+    said = desk.run("tasks", "decontaminate", "all.parquet", "--against", "all.parquet", code=1)
+    assert f"all.parquet is older than its tasks: 1 of 6, {TASKS[0]}" in said
+    assert "tasks index DIR --out FILE again" in said
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_no_trial_is_run_by_an_index_that_is_older(change: Callable[[Path], int], desk: Desk) -> None:
+    change(Path("pool") / TASKS[2])
+    said = one_line(desk.run("rollout", "recipe.toml", "all.parquet", "--out", "run", code=1))
+    assert older(TASKS[2]) in said
+    assert not desk.ran
+    assert not Path("run").exists()
+    desk.run("rollout", "recipe.toml", "pool", "--out", "run", "-n", "1")
+    desk.run("tasks", "index", "pool", "--out", "all.parquet")
+    desk.run("rollout", "recipe.toml", "all.parquet", "--out", "again", "-n", "1")
+
+
+@pytest.mark.parametrize("command", ["train", "check"])
+def test_no_run_is_begun_by_an_index_that_is_older(command: str, desk: Desk) -> None:
+    recipe = str(Path(__file__).parents[3] / "recipes" / "demo-claude-code.toml")
+    settings = [
+        "tasks.pool=all.parquet",
+        "evaluate.splits={}",
+        "run.dir=run",
+        f"sandbox.state={Path('state').absolute()}",
+    ]
+    edited("instruction.md")(Path("pool") / TASKS[2])
+    words = [word for setting in settings for word in ("--set", setting)]
+    arguments = ["train", recipe] if command == "train" else ["check", "recipe", recipe]
+    assert older(TASKS[2]) in one_line(desk.run(*arguments, *words, code=1))
+
+
+def test_tasks_are_not_validated_by_an_index_that_is_older(desk: Desk) -> None:
+    edited("instruction.md")(Path("pool") / TASKS[2])
+    state = f"sandbox.state={Path('state').absolute()}"
+    said = one_line(desk.run("tasks", "validate", "all.parquet", "--out", "valid.parquet", "--set", state, code=1))
+    assert older(TASKS[2]) in said
+    assert not Path("valid.parquet").exists()
+
+
+def test_a_pool_that_was_moved_or_copied_is_what_it_was(desk: Desk) -> None:
+    Path("elsewhere").mkdir()
+    shutil.move("pool", "elsewhere/pool")
+    shutil.move("all.parquet", "elsewhere/all.parquet")
+    shutil.copytree("elsewhere", "copied", copy_function=shutil.copyfile)
+    for place in ("elsewhere", "copied"):
+        desk.run("tasks", "decontaminate", f"{place}/all.parquet", "--against", VERIFIED, "--relax", "provenance")
+        desk.run("rollout", "recipe.toml", f"{place}/all.parquet", "--out", f"run-{place}", "-n", "1")
+
+
+def test_an_index_without_its_pool_is_taken_at_its_word_and_that_is_said(desk: Desk) -> None:
+    shutil.move(Path("pool") / TASKS[0], "gone")
+    printed = desk.run("tasks", "decontaminate", "all.parquet", "--against", VERIFIED)
+    assert "1 of 6 task directories are not there: of those, the index was taken at its word" in printed
+    assert len(Index.read(Path("all.parquet"))) == 6
