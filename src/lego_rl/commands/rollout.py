@@ -1,7 +1,8 @@
 """``lego-rl rollout``: batches of trials over tasks, without training, and their outcomes.
 
 Invariant: a run directory is of one policy, sampled in one way, and of one shard. Its tasks and the number of their
-trials may grow: a trial that has a reward is never run again, and every further one is independent of it.
+trials may grow: a trial that has a reward is never run again, and every further one is independent of it. All that have
+one are of one content of their task.
 """
 
 import asyncio
@@ -27,6 +28,7 @@ from lego_rl.config.load import dump
 from lego_rl.durable import write_text
 from lego_rl.errors import ConfigError
 from lego_rl.rollout.choice import Choice
+from lego_rl.rollout.contents import check_contents
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.spec import Shard
 from lego_rl.rollout.store import RunDirectory
@@ -36,6 +38,10 @@ from lego_rl.tasks.task import Task
 
 LABEL = "rollout"
 OUTCOMES = "outcomes.parquet"
+_CHANGED = (
+    "put those tasks back or leave them out, or give their new trials another folder with --out: tasks filter reads "
+    "both, and counts the trials of what a task holds now"
+)
 
 
 def run(
@@ -62,7 +68,7 @@ def run(
         first_attempt: Number of the first of these trials; trials of other numbers have other seeds.
 
     Raises:
-        RunError: The folder holds a run of something else.
+        RunError: The folder holds a run of something else, or rewards of a task that was changed since.
         LegoError: Something that the recipe names is missing or does not fit, or a check stopped the run.
     """
     resolved = moved(read_recipe(recipe, overrides), out)
@@ -73,6 +79,7 @@ def run(
         check_tasks(tasks, provider_of(resolved.sandbox))
     if (warning := room_for(resolved, tasks)) is not None:
         typer.echo(f"note: {warning}", err=True)
+    check_contents(RunDirectory(out), tasks, _CHANGED)
     part = parse_shard(shard)
     specs = part.of(SpecBuilder(resolved)(tasks, LABEL, n, temperature, first_attempt))
     typer.echo("loading the policy", err=True)

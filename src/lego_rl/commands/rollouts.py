@@ -26,7 +26,11 @@ class SpecBuilder:
     def __call__(
         self, tasks: Sequence[Task], label: str, attempts: int, temperature: float, first: int = 0
     ) -> list[TrialSpec]:
-        """`attempts` trials of every task, group by group, counted from `first`: each number has a seed of its own."""
+        """`attempts` trials of every task, group by group, counted from `first`: each number has a seed of its own.
+
+        Raises:
+            TaskError: A task cannot be read.
+        """
         budget = Budget(**self.recipe.budget.model_dump())
         harness = HarnessChoice(self.recipe.harness.name, self.recipe.harness.options)
         return [
@@ -41,6 +45,7 @@ class SpecBuilder:
                 harness=harness,
                 family=task.family,
                 split=task.split,
+                content_digest=task.content_digest,
             )
             for task in tasks
             for attempt in range(first, first + attempts)

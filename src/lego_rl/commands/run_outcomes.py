@@ -65,4 +65,5 @@ def _outcome(head: OutcomeFile, trial: str, run: Choice | Recipe | None) -> Tria
         trial=trial,
         reward=head.outcome.counted_reward,
         ended=head.outcome.ended.value,
+        content_digest=head.spec.content_digest,
     )

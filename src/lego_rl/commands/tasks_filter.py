@@ -12,6 +12,7 @@ from lego_rl.commands.run_outcomes import read_outcomes
 from lego_rl.commands.screen import Screen
 from lego_rl.errors import ConfigError
 from lego_rl.tasks.index.band import Band
+from lego_rl.tasks.index.current import named
 from lego_rl.tasks.index.file import Index, write_table
 from lego_rl.tasks.index.filter import Filtered, Share, filter_index
 from lego_rl.tasks.index.outcomes import Outcomes
@@ -100,11 +101,11 @@ def _print_more(found: Filtered, file: Path, screen: Screen) -> None:
     # A trial without a reward is run again in its own folder; elsewhere another has to take its place.
     same = int((tally.attempts + np.maximum(0, most - tally.unknown))[at].max())
     first, more = int(tally.attempts[at].max()), int(most[at].max())
-    screen.print(
-        f"run them with: {program()} rollout RECIPE {file} --out THE-SAME-FOLDER -n {same}, "
-        f"or: --out ANOTHER -n {more} --first-attempt {first}",
-        soft_wrap=True,
-    )
+    command, elsewhere = f"{program()} rollout RECIPE {file}", f"--out ANOTHER -n {more} --first-attempt {first}"
+    if tally.changed[at].any():  # a folder has trials of one content of a task
+        screen.print(f"run them with: {command} {elsewhere}", soft_wrap=True)
+    else:
+        screen.print(f"run them with: {command} --out THE-SAME-FOLDER -n {same}, or: {elsewhere}", soft_wrap=True)
 
 
 def _print(found: Filtered, screen: Screen) -> None:
@@ -117,6 +118,13 @@ def _print(found: Filtered, screen: Screen) -> None:
     screen.print(table)
     screen.print(f"{full} of {tasks} tasks have {of} trials with a reward, {tasks - full} have fewer")
     trials = int(tally.known.sum() + tally.more.sum() + tally.unknown.sum())
+    if tally.changed.any():
+        ids = np.array(found.index.ids)[tally.changed > 0].tolist()
+        screen.print(
+            f"{int(tally.changed.sum())} trials are of {len(ids)} tasks as they were before they were changed, and are "
+            f"not counted: {named(ids)}",
+            soft_wrap=True,
+        )
     screen.print(
         f"{trials} trials: {int(tally.known.sum())} counted, {int(tally.more.sum())} more than {of} of a task, "
         f"{int(tally.unknown.sum())} unknown (infrastructure), {tally.elsewhere} of tasks that are not in the index"

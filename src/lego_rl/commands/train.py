@@ -15,9 +15,11 @@ from lego_rl.config.load import dump, read
 from lego_rl.config.recipe import Recipe
 from lego_rl.errors import ConfigError, RunError
 from lego_rl.harness import registry
+from lego_rl.rollout.contents import check_contents
 from lego_rl.rollout.store import RunDirectory
 
 _INTERRUPTED = 130
+_CHANGED = "put those tasks back, or start a new run in another folder with --set run.dir=DIR"
 
 
 def dry_run(recipe: Path, overrides: Sequence[str]) -> None:
@@ -64,7 +66,7 @@ def resume(path: Path, overrides: Sequence[str]) -> None:
 
     Raises:
         ConfigError: Overrides were given: a run has one recipe.
-        RunError: The folder holds no run.
+        RunError: The folder holds no run, or one whose tasks were changed since.
         LegoError: As for `start`.
     """
     _run_and_report(_recipe_of(path, overrides), path)
@@ -90,6 +92,7 @@ def _run_and_report(recipe: Recipe, path: Path) -> None:
     try:
         with said_if_slow("checking what the recipe names, and its tasks"):
             checked = check_recipe(recipe)
+            check_contents(RunDirectory(path), checked.tasks.every, _CHANGED)
         typer.echo("loading the policy", err=True)
         from lego_rl.commands.execute import execute  # it imports torch: what cannot be run is refused before that
 

@@ -64,6 +64,7 @@ class TrialSpec:
         grading: Whether the agent's change is graded.
         family: The task's family, for summaries: the task directory may be gone when they are made.
         split: The task's split, likewise.
+        content_digest: Of all that the task directory holds (`tasks.content`); ``None`` where nobody looked.
 
     Raises:
         ConfigError: The label is not a path of safe names, or `attempt` is outside the group.
@@ -81,6 +82,7 @@ class TrialSpec:
     grading: Grading = Grading.FRESH
     family: str = "unknown"
     split: str = "default"
+    content_digest: str | None = None
 
     def __post_init__(self) -> None:
         if not _LABEL.match(self.label):
@@ -103,8 +105,8 @@ class TrialSpec:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the content but for `attempts`. The task counts by name, so that a run directory can move with its
-        tasks."""
+        """SHA-256 of the content but for `attempts`. The task counts by its name and by what it holds, not by where it
+        lies, so that a run directory can move with its tasks."""
         content = SPEC_JSON.dump_python(self, mode="json")
         del content["attempts"]
         content["task"] = self.task.name

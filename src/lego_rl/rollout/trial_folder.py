@@ -32,7 +32,7 @@ from lego_rl.sandbox.limits import LimitHits, LimitReport
 from lego_rl.sandbox.verdict import Patch, Verdict
 
 OUTCOME_FILE, VERDICT_FILE, PATCH_FILE = "outcome.json", "verdict.json", "patch.json"
-FORMAT = 3
+FORMAT = 4
 """Of ``outcome.json``. What the digest of a specification covers is part of it, for a trial's id holds that."""
 
 _LOGS = "logs"

@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 from rollout_desk import TASKS, Desk
 
+from lego_rl.commands.rollouts import SpecBuilder
+from lego_rl.config.load import dump, read
+from lego_rl.config.recipe import Recipe
+from lego_rl.durable import write_text
+from lego_rl.rollout.faults import Ended
+from lego_rl.rollout.journal import Journal
+from lego_rl.rollout.outcome import Outcome, PhaseSeconds, TrialRecord
+from lego_rl.rollout.settled import SCORED
+from lego_rl.rollout.store import RunDirectory
 from lego_rl.tasks.index.file import Index
+from lego_rl.tasks.task import Task
 
 ROW = {
     "instance_id": "acme__tool-7",
@@ -120,6 +130,81 @@ def test_tasks_are_not_validated_by_an_index_that_is_older(desk: Desk) -> None:
     said = one_line(desk.run("tasks", "validate", "all.parquet", "--out", "valid.parquet", "--set", state, code=1))
     assert older(TASKS[2]) in said
     assert not Path("valid.parquet").exists()
+
+
+PROBE = ("rollout", "recipe.toml", "pool", "--out", "run", "-n", "2")
+FILTER = ("tasks", "filter", "all.parquet", "--solved", "1..2", "--of", "2", "--undecided", "more.parquet")
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_folder_with_rewards_of_a_task_that_was_changed_is_not_gone_on_with(
+    change: Callable[[Path], int], desk: Desk
+) -> None:
+    desk.run(*PROBE)
+    desk.ran.clear()
+    shutil.copytree("pool", "as-it-was")
+    change(Path("pool") / TASKS[2])
+    said = one_line(desk.run(*PROBE, code=1))
+    assert f"run has trials of 1 of 6 tasks that were changed since: {TASKS[2]}; put those tasks back" in said
+    more = desk.run(*PROBE[:-1], "4", code=1)
+    assert "that were changed since" in more
+    assert not desk.ran
+
+    desk.run("rollout", "recipe.toml", *(f"pool/{name}" for name in TASKS if name != TASKS[2]), *PROBE[3:])
+    desk.run("rollout", "recipe.toml", "as-it-was", *PROBE[3:])
+    assert not desk.ran, "all of them have ended before"
+
+
+def test_the_filter_counts_no_trial_of_what_a_task_was(desk: Desk) -> None:
+    desk.rates |= dict.fromkeys(TASKS, 1.0)
+    desk.run(*PROBE)
+    edited("instruction.md")(Path("pool") / TASKS[2])
+    desk.run("tasks", "index", "pool", "--out", "all.parquet")
+    printed = desk.run(*FILTER, "--outcomes", "run", "--out", "kept.parquet")
+    assert f"2 trials are of 1 tasks as they were before they were changed, and are not counted: {TASKS[2]}" in printed
+    assert "THE-SAME-FOLDER" not in printed
+    assert "--out ANOTHER -n 2 --first-attempt 0" in printed
+    assert Index.read(Path("more.parquet")).ids == [TASKS[2]]
+    assert Index.read(Path("kept.parquet")).ids == [name for name in TASKS if name != TASKS[2]]
+
+    desk.rates[TASKS[2]] = 0.0
+    desk.run("rollout", "recipe.toml", "more.parquet", "--out", "further", "-n", "2")
+    printed = desk.run(*FILTER, "--outcomes", "run", "--outcomes", "further/outcomes.parquet", "--out", "kept.parquet")
+    assert "undecided:" not in printed
+    assert TASKS[2] not in Index.read(Path("kept.parquet")).ids
+    Path("one").mkdir()
+    desk.run("tasks", "index", f"pool/{TASKS[2]}", "--out", "all.parquet")
+    desk.run("rollout", "recipe.toml", f"pool/{TASKS[2]}", "--out", "further", "-n", "2")
+    old = ["rollout", "recipe.toml", f"pool/{TASKS[2]}", "--out", "one", "-n", "2"]
+    desk.run(*old)
+    edited("instruction.md")(Path("pool") / TASKS[2])
+    desk.run("tasks", "index", f"pool/{TASKS[2]}", "--out", "all.parquet")
+    said = desk.run(*FILTER, "--outcomes", "one", code=1)
+    assert "none of 2 trials is of a task as the index has it" in said
+
+
+def test_a_trial_without_a_reward_is_run_again_of_what_the_task_is_now(desk: Desk) -> None:
+    desk.lost |= {(TASKS[2], attempt) for attempt in range(2)}
+    desk.run(*PROBE)
+    desk.ran.clear()
+    edited("instruction.md")(Path("pool") / TASKS[2])
+    desk.run(*PROBE)
+    assert desk.trials() == {TASKS[2]: 2}
+
+
+def test_a_run_of_training_whose_tasks_were_changed_is_not_resumed(desk: Desk) -> None:
+    demo = Path(__file__).parents[3] / "recipes" / "demo-claude-code.toml"
+    settings = ("tasks.pool=pool", "evaluate.splits={}", "run.dir=run", f"sandbox.state={Path('state').absolute()}")
+    directory = RunDirectory.make(Path("run"))
+    recipe = read(Recipe, demo, (*settings, "rollout.tasks_per_step=6"))
+    write_text(directory.recipe, dump(recipe))
+    (spec, *_) = SpecBuilder(recipe)([Task.load(Path("pool") / TASKS[2])], "train/step-0000", 1, 1.0)
+    directory.store.save(TrialRecord(spec, Outcome(1, Ended.FINISHED, None, ""), None, PhaseSeconds()))
+    with Journal(directory.journal) as journal:
+        journal.append(SCORED, {"id": spec.id, "try": 1, "ended": "finished"})
+    edited("instruction.md")(Path("pool") / TASKS[2])
+    said = one_line(desk.run("train", "--resume", "run", code=1))
+    assert f"run has trials of 1 of 6 tasks that were changed since: {TASKS[2]}; put those tasks back" in said
 
 
 def test_a_pool_that_was_moved_or_copied_is_what_it_was(desk: Desk) -> None:

@@ -37,6 +37,8 @@ DIFFERENT = [
     replace(BASE, grading=Grading.NONE),
     replace(BASE, family="wrong_name"),
     replace(BASE, split="unseen"),
+    replace(BASE, content_digest="0" * 64),
+    replace(BASE, content_digest="1" * 64),
 ]
 
 

@@ -197,8 +197,8 @@ def changed(store: TrialStore, **changes: object) -> None:
 @pytest.mark.parametrize(
     ("number", "problem", "fix"),
     [
-        (4, "outcome.json has format 4, this version of lego-rl reads 3", "update lego-rl"),
-        (0, "outcome.json has format 0, this version of lego-rl reads 3", "with the version of lego-rl that wrote it"),
+        (5, "outcome.json has format 5, this version of lego-rl reads 4", "update lego-rl"),
+        (0, "outcome.json has format 0, this version of lego-rl reads 4", "with the version of lego-rl that wrote it"),
         (True, "outcome.json has format True", "with the version of lego-rl that wrote it"),
         (None, "outcome.json has no format number", "with the version of lego-rl that wrote it"),
     ],

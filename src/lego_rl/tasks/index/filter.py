@@ -1,7 +1,8 @@
 """Which tasks of an index are kept, and how the whole pool is distributed.
 
 Invariant: a task is kept on the trials that are known, in the order of their attempts, the first `of` of them and no
-others: which they are does not depend on how they ended. Trials that faults of the infrastructure took are unknown:
+others: which they are does not depend on how they ended. Trials of another content than the index has of the task are
+another task's. Trials that faults of the infrastructure took are unknown:
 they count neither for a task nor against it, and what is undecided for want of them is not kept.
 """
 
@@ -35,6 +36,7 @@ class Tally:
         more: ``[tasks]`` trials with a reward that are not counted, for there are `Band.of` without them.
         attempts: ``[tasks]`` one more than the highest number of a trial; 0 without one.
         elsewhere: Trials of tasks that the index does not have.
+        changed: ``[tasks]`` trials of the task as it was before it was changed; they are not counted.
     """
 
     solved: Counts
@@ -43,6 +45,7 @@ class Tally:
     more: Counts
     attempts: Counts
     elsewhere: int
+    changed: Counts
 
 
 @dataclass(frozen=True)
@@ -169,6 +172,11 @@ def filter_index(
         raise TaskError(
             f"none of {len(outcomes)} trials is of a task of the index", "name the runs that were made with this pool"
         )
+    if len(outcomes) and tally.elsewhere + int(tally.changed.sum()) == len(outcomes):
+        raise TaskError(
+            f"none of {len(outcomes)} trials is of a task as the index has it: all are of what was changed since",
+            "name the runs that were made with these tasks, or the index that was",
+        )
     decision = band.decide(tally.solved, tally.known)
     missing = band.missing(tally.solved, tally.known)
     prior = fit_prior(tally.solved, tally.known)
@@ -190,10 +198,14 @@ def tally_of(index: Index, outcomes: Outcomes, of: int) -> Tally:
     place = pc.fill_null(pc.index_in(table["task"], value_set=pa.array(names, pa.string())), -1)
     at = place.to_numpy().astype(np.int64)
     reward = pc.fill_null(table["reward"], -1).to_numpy().astype(np.int64)
-    here = at >= 0
+    size = len(names)
+    now = index.column("content_digest").take(pc.if_else(pc.greater_equal(place, 0), place, None))
+    differs = pc.fill_null(pc.not_equal(table["content_digest"], now), fill_value=False).to_numpy()
+    changed = np.bincount(at[(at >= 0) & differs], minlength=size)
+    elsewhere = int((at < 0).sum())
+    here = (at >= 0) & ~differs
     graded = here & (reward >= 0)
     counted = graded & (_rank(at, graded) < of)  # outcomes are in the order of their attempts
-    size = len(names)
     attempts = np.zeros(size, dtype=np.int64)
     np.maximum.at(attempts, at[here], table["attempt"].to_numpy()[here] + 1)
     return Tally(
@@ -202,7 +214,8 @@ def tally_of(index: Index, outcomes: Outcomes, of: int) -> Tally:
         unknown=np.bincount(at[here & (reward < 0)], minlength=size),
         more=np.bincount(at[graded & ~counted], minlength=size),
         attempts=attempts,
-        elsewhere=int((~here).sum()),
+        elsewhere=elsewhere,
+        changed=changed,
     )
 
 

@@ -18,7 +18,7 @@ from lego_rl.errors import TaskError
 from lego_rl.tasks.index.file import read_parquet, write_table
 
 VERSION_KEY = b"lego_rl_outcomes"
-VERSION = 2
+VERSION = 3
 
 SCHEMA = pa.schema(
     [
@@ -31,13 +31,15 @@ SCHEMA = pa.schema(
         pa.field("trial", pa.string(), nullable=False),
         pa.field("reward", pa.int8()),
         pa.field("ended", pa.string(), nullable=False),
+        pa.field("content_digest", pa.string()),
     ],
     metadata={VERSION_KEY: str(VERSION).encode()},
 )
 """Of an outcomes file: the task directory's name; whose trial it was, in which harness, and what it was part of; its
-place in its group and its seed; its id; 0 or 1 or null for unknown; and the row of the fault table."""
+place in its group and its seed; its id; 0 or 1 or null for unknown; the row of the fault
+table; and a digest of what the task directory held, null where nobody looked."""
 
-_SAMPLE = ("task", "policy", "label", "attempt", "seed")
+_SAMPLE = ("task", "policy", "label", "attempt", "seed", "content_digest")
 """What makes two trials one sample."""
 _ORDER = [(name, "ascending") for name in (*_SAMPLE, "trial")]
 
@@ -60,6 +62,7 @@ class TrialOutcome:
         trial: Its id.
         reward: 0 or 1; ``None`` where it counts for nothing.
         ended: The row of the fault table.
+        content_digest: Of what the task directory held (`tasks.content`); ``None`` where nobody looked.
     """
 
     task: str
@@ -71,6 +74,7 @@ class TrialOutcome:
     trial: str
     reward: int | None
     ended: str
+    content_digest: str | None = None
 
 
 @dataclass(frozen=True)
