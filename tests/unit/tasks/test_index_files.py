@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -295,6 +296,66 @@ def test_names_of_one_repository_stay_together() -> None:
     for seed in range(20):
         parts = split(Index.of(made), {"a": 1, "b": 1}, Unit.REPOSITORY, seed)
         assert sorted(map(len, parts.values())) == [0, 4]
+
+
+IMAGE = "swebench/sweb.eval.x86_64.acme_1776_tool-{}:latest"
+
+
+def of_one_repository(number: int) -> dict[str, list[IndexRow]]:
+    """Ways to say of two tasks that they are of one repository, or of a fork of it."""
+    one, other = f"x{number}", f"y{number}"
+
+    def row(name: str, **said: Any) -> IndexRow:
+        return IndexRow(name, Path("/p") / name, "made", **said)
+
+    return {
+        "ids": [row(f"acme__tool-{number}"), row(f"Acme__Tool-1{number}")],
+        "images": [row(one, image=IMAGE.format(number)), row(other, image=IMAGE.format(f"1{number}"))],
+        "id and column": [row(f"acme__tool-{number}"), row(other, repo="acme/tool")],
+        "bare": [row(one, repo="attrs"), row(other, repo="python-attrs/attrs")],
+        "fork": [row(one, repo="acme/tool"), row(other, repo="else/tool")],
+        "mirror": [row(one, repo="acme/tool"), row(other, repo="swesmith/acme__tool.2ab64612")],
+        "branch": [row(one, repo="acme/tool:main"), row(other, repo="acme/tool")],
+        "no repository": [
+            row(one, repo="(acme) tool, its main branch"),
+            row(other, repo="(acme) tool, its main branch"),
+        ],
+        "no repository, and an id": [
+            row(f"acme__tool-{number}", repo="?"),
+            row(other, repo="?"),
+            row(f"z{number}", repo="tool"),
+        ],
+        "joined": [row(f"acme-my-tool:{number}"), row(other, repo="acme/my.tool")],
+        "joined, an owner of two words": [row(f"my-acme-tool:{number}"), row(other, repo="my-acme/tool")],
+        "by a third": [
+            row(one, repo="acme/tool"),
+            row(other, repo="acme/box"),
+            row(f"acme__box-{number}", repo="acme/tool"),
+        ],
+    }
+
+
+@pytest.mark.parametrize("way", list(of_one_repository(0)))
+def test_tasks_of_one_repository_are_in_one_part_however_they_say_it(way: str) -> None:
+    index = Index.of([row for number in range(8) for row in of_one_repository(number)[way]])
+    for seed in range(12):
+        sizes = sorted(map(len, split(index, {"a": 1, "b": 1}, Unit.REPOSITORY, seed).values()))
+        assert sizes == [0, len(index)]
+
+
+@given(st.permutations([row for rows_ in of_one_repository(0).values() for row in rows_][:12]), st.integers(0, 5))
+def test_a_pool_that_grows_moves_no_task(order: list[IndexRow], seed: int) -> None:
+    made = [replace(row, instance_id=f"{row.instance_id}{place}") for place, row in enumerate(order)]
+    parts = {"a": 1, "b": 1, "c": 1}
+    grown = split(Index.of(made), parts, Unit.REPOSITORY, seed)
+    places = {name: part for part, found in grown.items() for name in found.ids}
+    smaller = split(Index.of(made[:5]), parts, Unit.REPOSITORY, seed)
+    assert all(places[name] == part for part, found in smaller.items() for name in found.ids)
+
+
+def test_tasks_that_name_no_repository_go_by_themselves() -> None:
+    index = Index.of([IndexRow(f"t{n}", Path(f"/p/t{n}"), "made", repo=("n/a", None)[n % 2]) for n in range(60)])
+    assert min(map(len, split(index, {"a": 1, "b": 1}, Unit.REPOSITORY, 0).values())) > 10
 
 
 def test_a_split_is_about_as_large_as_it_is_asked_to_be() -> None:

@@ -110,6 +110,7 @@ _NO_NAMES = frozenset({"n", "a", "na", "nan", "nil", "none", "null", "tbd", "und
 
 _KNOWN = frozenset({*R2E_GYM.values(), *PACKAGES.values(), *(rename.new for rename in RENAMES)})
 _RENAMED = {rename.old: rename.new for rename in RENAMES}
+_KNOWN_FLAT = {name.replace("/", "-"): name for name in _KNOWN}
 _RENAMED_FLAT = {rename.old.replace("/", "-"): rename.new.replace("/", "-") for rename in RENAMES}
 
 
@@ -130,6 +131,8 @@ def canonical(repository: str) -> str | None:
     while (mirror := _MIRROR.match("/".join(text.split("/")[:2]))) is not None:
         text = f"{mirror['owner']}/{mirror['name']}"
     parts = text.split("/")[:2]  # an address may go on: /pull/12
+    if len(parts) == 2:
+        parts[1] = parts[1].partition(":")[0]  # a branch, or a tag
     if not text or _NO_NAMES.issuperset(parts):
         return None
     if len(parts) == 1:
@@ -143,6 +146,16 @@ def canonical(repository: str) -> str | None:
 def is_known(repository: str) -> bool:
     """Whether a canonical name is of a repository that public sets of tasks are made from."""
     return repository in _KNOWN
+
+
+def is_no_name(text: str) -> bool:
+    """Whether it is what is written where there is no name, such as ``n/a``."""
+    return _NO_NAMES.issuperset(re.split(r"[\W_]+", text.lower().strip("()[]<>- ")))
+
+
+def known_flat(name: str) -> str | None:
+    """The canonical name that is ``owner-name`` without a sign between, where a table has it."""
+    return _KNOWN_FLAT.get(canonical_flat(name))
 
 
 def flat(repository: str) -> str:

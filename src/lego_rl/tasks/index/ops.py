@@ -1,7 +1,8 @@
 """An index in parts and of parts: figures of it, splitting and merging.
 
-Invariant: the parts of a split have every task once; which part a task falls into depends on its own name and the seed
-alone, so that a pool that grows moves no task from one part to another.
+Invariant: the parts of a split have every task once, and no two of them a repository; which part a task falls into
+depends on its repository's name and the seed alone, so that a pool that grows moves no task from one part to another,
+but where a new task is of two repositories at once.
 """
 
 import hashlib
@@ -16,15 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lego_rl.errors import ConfigError, TaskError
-from lego_rl.tasks.decontaminate.repositories import canonical
 from lego_rl.tasks.index.file import Index, check_names, in_split, numbered
+from lego_rl.tasks.index.groups import repository_keys
 
 
 class Unit(StrEnum):
     """What a split keeps together."""
 
     REPOSITORY = "repository"
-    """All tasks of a repository, whatever it is called; a task without one goes by itself."""
+    """All tasks of a repository, by whatever they say of it, and of its forks; a task without one goes by itself."""
     TASK = "task"
     """Every task by itself."""
 
@@ -77,11 +78,7 @@ def split(index: Index, parts: Mapping[str, float], unit: Unit, seed: int) -> di
         raise ConfigError(
             "a split needs parts with a weight above 0", "write them as in --part train=90 --part test=10"
         )
-    keys = index.ids
-    if unit is Unit.REPOSITORY:
-        repositories = index.column("repo").to_pylist()
-        names = {repo: canonical(repo) for repo in set(repositories) if repo is not None}
-        keys = [names.get(repo) or key for repo, key in zip(repositories, keys, strict=True)]
+    keys = repository_keys(index) if unit is Unit.REPOSITORY else index.ids
     drawn = {key: _draw(key, seed) for key in set(keys)}
     bounds = np.cumsum(list(parts.values())) / sum(parts.values())
     # The last part takes what rounding leaves above the last bound.
