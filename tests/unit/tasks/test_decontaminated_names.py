@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_rl.tasks.decontaminate.names import NOTHING, Name, read_id, read_image
+from lego_rl.tasks.decontaminate.names import NOTHING, Name, id_readings, image_readings, read_id, read_image
 from lego_rl.tasks.decontaminate.repositories import R2E_GYM, RENAMES, canonical
 
 
@@ -108,6 +108,50 @@ def test_an_id_says_what_it_says(instance: str, name: Name) -> None:
 )
 def test_an_image_says_what_it_says(image: str, name: Name) -> None:
     assert read_image(image) == name
+
+
+@pytest.mark.parametrize(
+    "instance",
+    [
+        "sympy__sympy-99999-1",
+        "sympy__sympy-99999-0001",
+        "sympy__sympy-99999.1",
+        "sympy__sympy-99999:0",
+        "sympy__sympy-99999__1",
+        "sympy__sympy-99999-bug",
+        "sympy__sympy-99999-pr-1",
+        "sympy/sympy#99999-1",
+        "sympy_1776_sympy-99999-1",
+        "https://github.com/sympy/sympy/pull/99999/files",
+    ],
+)
+def test_what_comes_after_a_number_does_not_hide_it(instance: str) -> None:
+    assert ("sympy/sympy", 99999) in {(name.repository, name.number) for name in id_readings(instance)}
+    image = "x/" + instance.rpartition("/")[2].replace(":", "-").replace("#", "-")
+    if "__" in image:
+        assert "sympy/sympy" in {name.repository for name in image_readings(image)}
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "ghcr.io/epoch-research/swe-bench.eval.x86_64.pallets__flask-5000:latest",
+        "ghcr.io/timesler/swe-polybench.eval.x86_64.pallets__flask-5000:latest",
+        "starryzhang/sweb.eval.win.pallets_1776_flask-5000",
+        "registry:5000/a/openswe.eval.pallets__flask-5000",
+        "a/swe.eval.aarch64.pallets_1776_flask-5000",
+        "mswebench/pallets_m_flask:pr-5000",
+        "a/swebench-verified:sweb.eval.x86_64.pallets__flask-5000",
+        "a/sweb.eval.x86_64.pallets__flask-5000-2:latest",
+    ],
+)
+def test_an_image_is_read_behind_any_prefix(image: str) -> None:
+    assert ("pallets/flask", 5000) in {(name.repository, name.number) for name in image_readings(image)}
+
+
+@pytest.mark.parametrize("image", ["a/sympy_final:latest", "a/sympy_final", "a/sympy_final:0123abcdef"])
+def test_an_image_of_r2e_gym_is_read_with_any_tag(image: str) -> None:
+    assert read_image(image).repository == "sympy/sympy"
 
 
 def test_every_id_of_verified_is_read() -> None:

@@ -96,6 +96,9 @@ PLANTED = [
     ("the base commit in capitals", row(base_commit=BASE.upper()), {"commit"}),
     ("the base commit, short", row(base_commit=BASE[:7]), {"commit"}),
     ("a mirror at the base commit", row("made__made.86d3f0e2.func_x__1"), {"commit"}),
+    ("a try of an id", row("sympy__sympy-7-1", None), {"repository"}),
+    ("a sample of an id", row("sympy__sympy-20212:0", None), {"repository", "instance", "pull-request"}),
+    ("letters that look alike", row(repo="ѕуmру/ѕуmру"), {"repository"}),
     ("the id with a sharp", row("sympy__sympy#20212", None), {"repository", "instance", "pull-request"}),
     ("the id with a word", row("sympy__sympy-pr-20212", None), {"repository", "instance", "pull-request"}),
     ("the id within another", row("rewrite__sympy-sympy-20212-v2", "made/made"), {"instance"}),
@@ -133,6 +136,14 @@ def test_a_planted_contamination_is_found(candidate: IndexRow, rules: set[str], 
     assert all(len(hit.reason) > 10 for hit in found.hits)
 
 
+def test_a_reference_of_tries_finds_what_they_are_tries_of(place: Path) -> None:
+    index = Index.of([row("acme__tool-12", None), row("b", "acme/tool", pull_request=13), row("acme__other-14", None)])
+    found = decontaminate(index, [ReferenceTask("acme__tool-12-1"), ReferenceTask("acme__tool-13:0")])
+    hits = {(index.ids[hit.task], hit.rule.value) for hit in found.hits}
+    both = {("acme__tool-12", "repository"), ("acme__tool-12", "pull-request"), ("acme__tool-12", "instance")}
+    assert hits == both | {("b", "repository"), ("b", "pull-request")}
+
+
 @pytest.mark.parametrize("strength", ["reposted", "wrapped", "moved", "half", "20 % of words"])
 def test_a_cross_posted_issue_is_found(strength: str, place: Path) -> None:
     words = ISSUES[strength](random.Random(4), WORDS, KIN)
@@ -149,9 +160,11 @@ def test_a_cross_posted_issue_is_found(strength: str, place: Path) -> None:
         "\u200b".join,
         lambda text: "".join(f"{each}\u0301" if each.isalpha() else each for each in text),
         lambda text: "".join(chr(ord(each) + 0xFEE0) if "!" <= each <= "~" else each for each in text),
+        lambda text: text.translate(str.maketrans("aeopcyxAEOPCTHKMBX", "аеорсухАЕОРСТНКМВХ")),
+        lambda text: text.translate(str.maketrans("oviaABEZHIKMNOPTYX", "ονιαΑΒΕΖΗΙΚΜΝΟΡΤΥΧ")),
         lambda text: f"{'another word or two ' * 60_000}{text}",
     ],
-    ids=["signs that nobody sees", "accents", "wide letters", "behind a megabyte"],
+    ids=["signs that nobody sees", "accents", "wide letters", "Cyrillic", "Greek", "behind a megabyte"],
 )
 def test_an_issue_in_other_characters_is_found(hidden: Callable[[str], str], place: Path) -> None:
     index = Index.of([write_task(place, row(), hidden(WORDS.text()))])

@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from lego_rl.documents import DocumentError, read_json
 from lego_rl.errors import TaskError
 from lego_rl.tasks.convert.diff_tests import touched
-from lego_rl.tasks.decontaminate.names import read_id
+from lego_rl.tasks.decontaminate.names import id_readings
 from lego_rl.tasks.provenance import Provenance, Unmeasured, pull_request_at
 from lego_rl.tasks.unified_diff import DiffError, FileDiff, read_diff
 
@@ -204,11 +204,12 @@ def provenance(
 
 
 def pull_request_of(row: RawRow, instance: str) -> int | None:
-    """The number of the pull request that a row is made of: its ``meta.pr_url`` says it, or its id."""
+    """The number of the pull request that a row is made of: its ``meta.pr_url`` says it, or its id, if it says one."""
     meta = row.get("meta")
     address = meta.get("pr_url") if isinstance(meta, Mapping) else None
     said = pull_request_at(address) if isinstance(address, str) else None
-    return said or read_id(instance).number or None
+    numbers = {name.number for name in id_readings(instance)}
+    return said or (numbers.pop() if len(numbers) == 1 else None) or None
 
 
 def image_named(name: str) -> str:

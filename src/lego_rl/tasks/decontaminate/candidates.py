@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from lego_rl.tasks.decontaminate.names import NOTHING, Name, read_id, read_image
+from lego_rl.tasks.decontaminate.names import Name, id_readings, image_readings
 from lego_rl.tasks.decontaminate.normal import issue_digest, patch_digest
 from lego_rl.tasks.decontaminate.reference_task import ReferenceTask
 from lego_rl.tasks.decontaminate.repositories import canonical, flat
@@ -38,9 +38,14 @@ class Origin:
     patch_digest: str | None = None
 
     @cached_property
-    def names(self) -> tuple[Name, Name]:
-        """What its id says, and what the name of its image says."""
-        return read_id(self.instance_id), read_image(self.image) if self.image else NOTHING
+    def id_names(self) -> tuple[Name, ...]:
+        """What its id says, in every way to read it."""
+        return id_readings(self.instance_id)
+
+    @cached_property
+    def names(self) -> tuple[Name, ...]:
+        """The same, and what the name of its image says."""
+        return self.id_names + (image_readings(self.image) if self.image else ())
 
     @cached_property
     def repositories(self) -> frozenset[str]:

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import override
 
 from lego_rl.tasks.decontaminate.candidates import Origin
-from lego_rl.tasks.decontaminate.names import Name
 from lego_rl.tasks.decontaminate.normal import plain_letters
 from lego_rl.tasks.decontaminate.repositories import UNKNOWN_OWNER, bare
 from lego_rl.tasks.decontaminate.rule import Hit, Reference, Rule, RuleName
@@ -88,7 +87,7 @@ class InstanceRule(Rule):
 
     def __init__(self, reference: Reference) -> None:
         self._keys = reference.by(_instance_keys)
-        self._within = reference.by(lambda origin: _within_keys(origin.names[0]))
+        self._within = reference.by(_within_keys)
         self.comparable = len(reference.origins)
 
     @override
@@ -202,13 +201,14 @@ class ProvenanceRule(Rule):
 
 def _instance_keys(origin: Origin) -> list[str]:
     """Its id in small letters, and ``owner-name:12`` where that is what it says."""
-    name, spelt = origin.names[0], origin.instance_id.strip().lower()
-    return [spelt] if name.flat is None or name.number is None else [spelt, f"{name.flat}:{name.number}"]
+    numbered = (name for name in origin.id_names if name.flat is not None and name.number is not None)
+    return [origin.instance_id.strip().lower(), *(f"{name.flat}:{name.number}" for name in numbered)]
 
 
-def _within_keys(name: Name) -> list[tuple[str, str]]:
+def _within_keys(origin: Origin) -> list[tuple[str, str]]:
     """``owner-name`` with one sign between words, and the number."""
-    return [] if name.flat is None or name.number is None else [(_SIGNS.sub("-", name.flat), str(name.number))]
+    numbered = (name for name in origin.id_names if name.number is not None)
+    return [(_SIGNS.sub("-", name.flat), str(name.number)) for name in numbered if name.flat is not None]
 
 
 def _pull_keys(origin: Origin) -> list[tuple[str, int]]:

@@ -21,11 +21,20 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 _FILE_LINES = re.compile(r"^--- .*\n\+\+\+ .*$", re.MULTILINE)
 
 
+LOOK_ALIKES = str.maketrans(
+    "АВЕЅІЈКМНОРСТУХаеѕіјорсухһԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧαικνορυχ",
+    "ABESIJKMHOPCTYXaesijopcyxhdqwABEZHIKMNOPTYXaikvopux",
+)
+"""Cyrillic and Greek letters that look like Latin ones, and those."""
+
+
 def plain_letters(text: str) -> str:
-    """A text without what makes the same letters other characters: widths, ligatures, accents, invisible signs."""
+    """A text without what makes the same letters other characters: widths, ligatures, accents, invisible signs, and
+    letters of other scripts that look alike."""
     if text.isascii():
         return text
-    return "".join(each for each in unicodedata.normalize("NFKD", text) if unicodedata.category(each) not in _INVISIBLE)
+    plain = unicodedata.normalize("NFKD", text)
+    return "".join(each for each in plain if unicodedata.category(each) not in _INVISIBLE).translate(LOOK_ALIKES)
 
 
 def issue_digest(text: str) -> str | None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lego_rl.errors import TaskError
+from lego_rl.tasks.decontaminate.normal import LOOK_ALIKES
 
 WIDTH = 3
 """Words of a shingle."""
@@ -52,7 +53,10 @@ def changes_of(patches: pa.Array) -> pa.ListArray:
 
 def _plain(texts: pa.Array) -> pa.Array:
     """As `normal.plain_letters`."""
-    return pc.replace_substring_regex(pc.utf8_normalize(texts, form="NFKD"), r"[\p{Cf}\p{M}]+", "")
+    plain = pc.replace_substring_regex(pc.utf8_normalize(texts, form="NFKD"), r"[\p{Cf}\p{M}]+", "")
+    is_foreign = pc.fill_null(pc.match_substring_regex(plain, r"[\p{Cyrillic}\p{Greek}]"), False)
+    latin = [text.translate(LOOK_ALIKES) for text in plain.filter(is_foreign).to_pylist()]
+    return pc.replace_with_mask(plain, is_foreign, pa.array(latin, pa.string()))
 
 
 def _split(texts: pa.Array) -> pa.ListArray:
