@@ -13,6 +13,7 @@ from pathlib import Path
 import typer
 from rich.table import Table
 
+from lego_rl.commands.kept_apart import keep_apart
 from lego_rl.commands.live_line import said_if_slow
 from lego_rl.commands.named_tasks import check_indexes, named_tasks
 from lego_rl.commands.policies import read_recipe
@@ -71,6 +72,7 @@ def run(
         RunError: The folder holds a run of something else, or rewards of a task that was changed since.
         LegoError: Something that the recipe names is missing or does not fit, or a check stopped the run.
     """
+    keep_apart([recipe, *places], {"--out": out, "the outcomes in --out,": out / OUTCOMES})
     resolved = moved(read_recipe(recipe, overrides), out)
     with said_if_slow("checking what the recipe names, and the tasks"):
         policy = check_sampling(resolved)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from lego_rl.commands.kept_apart import keep_apart
 from lego_rl.commands.screen import Screen
 from lego_rl.errors import TaskError
 from lego_rl.plain_text import plain_line
@@ -24,9 +25,11 @@ def convert(form: str, inputs: Sequence[Path], out: Path, workers: int | None, *
     """Convert rows, and print what became of them.
 
     Raises:
+        ConfigError: What is written would be what is read.
         TaskError: A file cannot be read, the folder cannot be written, no row could be converted, or, where `strict`,
             one could not. What became of the rows before is printed first.
     """
+    keep_apart(inputs, {"--out": out, "the list of what is skipped,": out / SKIPPED})
     screen, summary = Screen(), Summary()
     try:
         with _Bar(screen, count_rows(inputs)) as bar:

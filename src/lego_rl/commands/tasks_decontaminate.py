@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from lego_rl.commands.kept_apart import keep_apart
 from lego_rl.commands.live_line import counting
 from lego_rl.commands.screen import Screen
 from lego_rl.errors import TaskError
@@ -30,10 +31,11 @@ def run(path: Path, against: str, relax: Sequence[str], out: Path | None, report
         check: Whether it is an error that something is left.
 
     Raises:
-        LegoError: The index or the reference cannot be read, a rule has another name, or, where `check`, a task is hit
-            by a rule that is not relaxed, or no row of the reference names a repository.
+        LegoError: The index or the reference cannot be read, or would be written over; a rule has another name; or,
+            where `check`, a task is hit by a rule that is not relaxed, or no row of the reference names a repository.
     """
     relaxed = rules_named(relax)
+    keep_apart([path, Path(against)], {"--out": out, "--report": report})
     index, reference = Index.read(path), read_reference(against)
     with counting("comparing") as progress:
         found = decontaminate(index, reference, relaxed, progress)

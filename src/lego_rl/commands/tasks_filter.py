@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
+from lego_rl.commands.kept_apart import keep_apart
 from lego_rl.commands.program import program
 from lego_rl.commands.run_outcomes import read_outcomes
 from lego_rl.commands.screen import Screen
@@ -63,13 +64,11 @@ def run(
         decisions: Where the table of every task is written.
 
     Raises:
-        LegoError: The index or a run cannot be read, or a file cannot be written.
+        LegoError: The index or a run cannot be read, a file cannot be written, or one is both.
     """
     if not 0.0 <= wanted.least_signal <= 1.0:
         raise ConfigError(f"--signal {wanted.least_signal} is no advantage", "choose a number from 0 to 1")
-    written = [file.resolve() for file in (out, undecided, decisions) if file is not None]
-    if len(set(written)) < len(written):
-        raise ConfigError("two of --out, --undecided and --decisions are one file", "name another file for each")
+    keep_apart([path, *runs], {"--out": out, "--undecided": undecided, "--decisions": decisions})
     outcomes = read_outcomes(runs).chosen(wanted.policies, wanted.labels)
     found = filter_index(Index.read(path), outcomes, wanted.band, wanted.least_signal, wanted.group)
     screen = Screen()

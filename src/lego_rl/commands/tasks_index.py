@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from lego_rl.commands.kept_apart import keep_apart
 from lego_rl.commands.live_line import counting
 from lego_rl.commands.screen import Screen
 from lego_rl.errors import ConfigError, TaskError
@@ -23,8 +24,10 @@ def index(folders: Sequence[Path], out: Path, data_source: str | None, *, strict
     """Write the index of task directories and say what was left out of it.
 
     Raises:
+        ConfigError: What is written would be a part of what is read.
         TaskError: No task directory can be used, two are one task, or, where `strict`, one cannot be used.
     """
+    keep_apart(folders, {"--out": out})
     with counting("reading tasks") as progress:
         found, left_out = build_index(folders, data_source, progress)
     errors = Screen(stderr=True)
@@ -97,15 +100,14 @@ def cut(path: Path, out: Path, parts: Sequence[str], unit: Unit, seed: int) -> N
 
     Raises:
         TaskError: There is no such index, or a part cannot be written.
-        ConfigError: A part is not ``NAME=WEIGHT``, is named twice, or would take the place of the index.
+        ConfigError: A part is not ``NAME=WEIGHT``, is named twice, or would take the place of the index or of another.
     """
     weights: dict[str, float] = {}
     for name, weight in map(_part, parts):
         if name in weights:
             raise ConfigError(f"--part {name} is named twice", "name each part once")
-        if (out / f"{name}.parquet").resolve() == path.resolve():
-            raise ConfigError(f"--part {name} would be written over {path}, which is the index itself", "name another")
         weights[name] = weight
+    keep_apart([path], {f"--part {name}": out / f"{name}.parquet" for name in weights})
     screen = Screen()
     for name, part in split(Index.read(path), weights, unit, seed).items():
         part.write(out / f"{name}.parquet")
@@ -128,8 +130,10 @@ def join(paths: Sequence[Path], out: Path) -> None:
     """Write one index of several.
 
     Raises:
+        ConfigError: It would be written over one of them.
         TaskError: Two of them have one task, or there is no such index.
     """
+    keep_apart(paths, {"--out": out})
     merged = merge({path: Index.read(path) for path in paths})
     merged.write(out)
     Screen().print(f"{len(merged)} tasks in {out}")

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from lego_rl.commands import interrupts
 from lego_rl.commands.check import sandbox_settings
+from lego_rl.commands.kept_apart import keep_apart
 from lego_rl.commands.live_line import LiveLine
 from lego_rl.commands.screen import Screen
 from lego_rl.errors import ConfigError, TaskError
@@ -33,13 +34,14 @@ def make(paths: Sequence[Path], out: Path, wish: Wish, environment: str, overrid
         overrides: ``sandbox.key=value`` strings.
 
     Raises:
-        ConfigError: A key of the sandbox is wrong, or what is named is no repository.
+        ConfigError: A key of the sandbox is wrong, what is named is no repository, or tasks would be written into it.
         TaskError: The source cannot be used, or no task was made.
         SandboxError: Tests cannot be run here.
         KeyboardInterrupt: Somebody asked for the end; the same command goes on from there.
     """
     if wish.repository is not None and (canonical(wish.repository) or UNKNOWN_OWNER).startswith(UNKNOWN_OWNER):
         raise ConfigError(f"--repo {wish.repository} is no repository", "write it as OWNER/NAME")
+    keep_apart(paths, {"--out": out})
     settings = sandbox_settings(environment, overrides)
     provider = provider_of(settings)
     provider.check()

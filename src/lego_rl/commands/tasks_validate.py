@@ -10,6 +10,7 @@ from rich.table import Table
 
 from lego_rl.commands import interrupts
 from lego_rl.commands.check import sandbox_settings
+from lego_rl.commands.kept_apart import keep_apart
 from lego_rl.commands.live_line import LiveLine
 from lego_rl.commands.named_tasks import check_indexes, named_tasks
 from lego_rl.commands.screen import Screen
@@ -54,18 +55,19 @@ def validate(
         overrides: ``sandbox.key=value`` strings.
 
     Raises:
-        ConfigError: A key of the sandbox is wrong.
+        ConfigError: A key of the sandbox is wrong, or what is written would be a part of what is read.
         TaskError: There is no task, an index is older than its tasks, of a task nothing could be found out, or, without
             `out`, one is not valid.
         SandboxError: Tests cannot be run here.
         KeyboardInterrupt: Somebody asked for the end; the same command goes on from there.
     """
+    kept = journal or _beside(folders[0])
+    keep_apart(folders, {"--journal": kept, "--out": out})
     settings = sandbox_settings(environment, overrides)
     provider = provider_of(settings)
     provider.check()
     provider.reap()
     tasks = named_tasks(folders)
-    kept = journal or _beside(folders[0])
     known = Validations(kept)
     check_indexes(folders, indexed_contents(tasks, known) if any(map(is_index, folders)) else {})
     validator = Validator(SandboxedGrader(provider, settings), known, times, at_once, record)

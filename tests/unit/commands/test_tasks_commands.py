@@ -156,7 +156,7 @@ def test_an_index_is_shown_counted_split_and_merged(lego: Run, pool: Path) -> No
         assert "--part" in lego("tasks", "split", "index.parquet", "--out", "refused", *words, code=1)
     assert not Path("refused").exists()
     shutil.copy("index.parquet", "a.parquet")
-    assert "is the index itself" in lego("tasks", "split", "a.parquet", "--out", ".", "--part", "a=1", code=1)
+    assert "is a.parquet, which is read" in lego("tasks", "split", "a.parquet", "--out", ".", "--part", "a=1", code=1)
 
 
 def test_a_task_that_cannot_be_used_is_left_out_or_stops(lego: Run, pool: Path) -> None:
@@ -232,3 +232,56 @@ def test_what_an_index_says_of_its_tasks_is_said_of_them_when_they_are_valid(leg
     (pool / TASKS[0] / "instruction.md").write_text(f"{text}\nIt is another text now.\n")
     before, after = (each.column("issue_digest").to_pylist() for each in (found, valid_index([pool], TASKS[:3])))
     assert [one == other for one, other in zip(before, after, strict=True)] == [False, True, True]
+
+
+WRITTEN_OVER = {
+    "an index of itself": ("index", "pool", "--out", "pool"),
+    "an index in a task": ("index", "pool", "--out", f"pool/{TASKS[0]}/instruction.md"),
+    "a part of itself": ("split", "index.parquet", "--out", ".", "--part", "index=1"),
+    "a part of a link": ("split", "link.parquet", "--out", ".", "--part", "index=1"),
+    "two parts but for case": ("split", "index.parquet", "--out", "parts", "--part", "a=1", "--part", "A=1"),
+    "merged into one of them": ("merge", "index.parquet", "--out", "hard.parquet"),
+    "kept over the index": ("filter", "index.parquet", "--outcomes", "outcomes.parquet", "--out", "./index.parquet"),
+    "kept over outcomes": ("filter", "index.parquet", "--outcomes", "outcomes.parquet", "--out", "outcomes.parquet"),
+    "decisions over outcomes": (
+        *("filter", "index.parquet", "--outcomes", "outcomes.parquet", "--decisions", "pool/../outcomes.parquet"),
+    ),
+    "undecided over a run": ("filter", "index.parquet", "--outcomes", "run", "--undecided", "run/journal"),
+    "clean over the reference": ("decontaminate", "index.parquet", "--against", "ids.txt", "--out", "ids.txt"),
+    "hits over the index": ("decontaminate", "index.parquet", "--against", "ids.txt", "--report", "link.parquet"),
+    "hits and clean": ("decontaminate", "index.parquet", "--against", "ids.txt", "--report", "x", "--out", "X"),
+    "valid over the index": ("validate", "index.parquet", "--out", "index.parquet"),
+    "findings over the index": ("validate", "index.parquet", "--journal", "link.parquet"),
+    "findings and valid": ("validate", "index.parquet", "--journal", "x", "--out", "x"),
+    "findings in a task": ("validate", "pool", "--journal", f"pool/{TASKS[0]}/x"),
+    "tasks into rows": ("convert", "swebench", "pool", "--out", "pool"),
+    "skipped rows over rows": ("convert", "swebench", "pool/skipped.jsonl", "--out", "pool"),
+    "tasks into their source": ("make", "pool", "--out", "pool"),
+}
+
+
+@pytest.mark.parametrize("command", WRITTEN_OVER.values(), ids=WRITTEN_OVER.keys())
+def test_what_is_read_is_never_written(command: tuple[str, ...], lego: Run, pool: Path, tmp_path: Path) -> None:
+    lego("tasks", "index", "pool", "--out", "index.parquet")
+    run_directory(tmp_path / "run", {TASKS[0]: [1, 0]})
+    read_outcomes([tmp_path / "run"]).write(tmp_path / "outcomes.parquet")
+    Path("ids.txt").write_text("sympy__sympy-1\n")
+    Path("pool/skipped.jsonl").write_text("{}\n")
+    Path("link.parquet").symlink_to("index.parquet")
+    Path("hard.parquet").hardlink_to("index.parquet")
+    before = {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
+    error = lego("tasks", *command, code=1)
+    assert "which is read" in error or "are one file" in error
+    assert {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()} == before
+
+
+@pytest.mark.parametrize("out", ["pool", "index.parquet"])
+def test_a_run_is_never_written_over_its_tasks(out: str, lego: Run, pool: Path) -> None:
+    lego("tasks", "index", "pool", "--out", "index.parquet")
+    Path("recipe.toml").write_text("")
+    assert "which is read" in lego("rollout", "recipe.toml", "pool", "index.parquet", "--out", out, code=1)
+
+
+def test_a_folder_is_no_file_to_write(lego: Run, pool: Path) -> None:
+    Path("folder").mkdir()
+    assert "folder is a folder\n  fix: name a file" in lego("tasks", "index", "pool", "--out", "folder", code=1)

@@ -125,6 +125,8 @@ def write_table(table: pa.Table, path: Path) -> None:
     Raises:
         TaskError: It cannot be written.
     """
+    if path.is_dir():
+        raise TaskError(f"{path} is a folder", "name a file in it, such as index.parquet")
     partial = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
