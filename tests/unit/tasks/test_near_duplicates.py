@@ -14,11 +14,15 @@ from lego_rl.bench.tasks_planted import ISSUES, PATCHES
 from lego_rl.bench.tasks_words import Language, Repository
 from lego_rl.errors import TaskError
 from lego_rl.tasks.decontaminate import shingles
+from lego_rl.tasks.decontaminate.candidates import Origin
 from lego_rl.tasks.decontaminate.near import Measure, Near, NearIndex
 from lego_rl.tasks.decontaminate.normal import issue_digest, patch_digest
+from lego_rl.tasks.decontaminate.reference_task import ReferenceTask
+from lego_rl.tasks.decontaminate.rule import Reference
 from lego_rl.tasks.decontaminate.shingles import changes_of, words_of
 from lego_rl.tasks.decontaminate.telling import any_word
 from lego_rl.tasks.decontaminate.text_rules import IssueTextRule, PatchRule
+from lego_rl.tasks.decontaminate.texts import Texts
 
 ANY = Measure(words_of, any_word, overlap=1e-9, evidence=0.0)
 
@@ -193,3 +197,112 @@ def test_what_is_too_short_to_mean_one_thing_has_no_digest() -> None:
     assert issue_digest("It does not work, please fix it") is None
     assert patch_digest("--- a/x\n+++ b/x\n@@ -1 +0,0 @@\n-import os\n") is None
     assert patch_digest("") is None
+
+
+BUG_REPORT = """**Describe the bug**
+{about}
+
+**To Reproduce**
+Steps to reproduce the behavior:
+1. Go to '...'
+2. Click on '....'
+3. Scroll down to '....'
+4. See error
+
+**Expected behavior**
+A clear and concise description of what you expected to happen.
+
+**Screenshots**
+If applicable, add screenshots to help explain your problem.
+
+**Desktop (please complete the following information):**
+ - OS: [e.g. iOS]
+ - Browser [e.g. chrome, safari]
+ - Version [e.g. 22]
+
+**Additional context**
+Add any other context about the problem here.
+"""
+FEATURE_REQUEST = """**Is your feature request related to a problem? Please describe.**
+A clear and concise description of what the problem is. Ex. I'm always frustrated when [...]
+
+**Describe the solution you'd like**
+{about}
+
+**Describe alternatives you've considered**
+A clear and concise description of any alternative solutions or features you've considered.
+
+**Additional context**
+Add any other context or screenshots about the feature request here.
+"""
+FORM = """### Contact Details
+
+_No response_
+
+### Is there an existing issue for this?
+
+- [X] I have searched the existing issues
+
+### What happened?
+
+{about}
+
+### Relevant log output
+
+_No response_
+
+### Code of Conduct
+
+- [X] I agree to follow this project's Code of Conduct
+"""
+COMMENTED = """<!-- This comment is hidden in the issue you submit, so it need not be removed before you submit it.
+Please be sure to read our guidelines, and that you are using the newest version, before you ask anybody. -->
+
+### Description
+<!-- Provide a general description of the bug, and what one sees of it where the program runs. -->
+{about}
+
+### How to Reproduce
+<!-- Ideally a code example could be provided so we can run it ourselves, with every package that it needs. -->
+
+### System Details
+<!-- Even if you do not think it is necessary, it is useful for whoever looks into it to have this. -->
+- Python version: 3.8.2
+- OS: Linux
+"""
+FORMS = {"bug": BUG_REPORT, "feature": FEATURE_REQUEST, "form": FORM, "hidden": COMMENTED}
+IN_QUESTION = (
+    "Parsing of dates with a zone before the epoch gives the wrong day of the week in every leap year that ends."
+)
+EVALUATED_ON = "Autodoc drops the type of a property when it is cached on the class, and says nothing of it in warnings"
+
+
+def rule_of(*reference: str) -> IssueTextRule:
+    return IssueTextRule(Reference([ReferenceTask(f"a__b-{n}", issue=each) for n, each in enumerate(reference)]))
+
+
+def found_by(rule: IssueTextRule, text: str) -> list[str]:
+    origin = Origin("x__y-1", issue_digest=issue_digest(text))
+    texts = Texts(pa.array([text], pa.string()), pa.array([None], pa.string()))
+    return [hit.reference for hit in rule.hits([origin], 0, texts)]
+
+
+@pytest.mark.parametrize("others", [0, 1, 12, 199])
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+def test_a_form_is_not_what_an_issue_says(form: str, others: int) -> None:
+    draw = random.Random(3)
+    made = [Repository(f"made/{n}", Language(n)) for n in range(4)]
+    rule = rule_of(form.format(about=EVALUATED_ON), *(issue(draw, made[n % 4]).text() for n in range(others)))
+    assert found_by(rule, form.format(about=IN_QUESTION)) == []
+    for copy in (
+        f"{form.format(about=EVALUATED_ON)}\nI see it too.",
+        f"Hello.\n{EVALUATED_ON}\nThanks.",
+        " ".join(form.format(about=f"{EVALUATED_ON}, I see").split()),
+    ):
+        assert found_by(rule, copy) == ["a__b-0"]
+
+
+@pytest.mark.parametrize("before", ["Version: 3.2", "Description:", "- [x] Checked", "OS: Linux."])
+def test_an_issue_on_one_line_is_not_taken_for_a_line_of_a_form(before: str) -> None:
+    more = "and it is so in each of them " * 8
+    assert found_by(rule_of(f"{before}\n{EVALUATED_ON}"), f"{before} {EVALUATED_ON} {more}") == ["a__b-0"]

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from lego_rl.errors import TaskError
 from lego_rl.tasks.decontaminate.normal import LOOK_ALIKES
+from lego_rl.tasks.decontaminate.scaffold import without_form_lines, without_form_sentences
 
 WIDTH = 3
 """Words of a shingle."""
@@ -27,12 +28,13 @@ type Ids = npt.NDArray[np.int64]
 
 
 def words_of(texts: pa.Array) -> pa.ListArray:
-    """The words of issue texts: letters and digits, in small letters, without markup and layout.
+    """The words of issue texts: letters and digits, in small letters, without markup, layout and what forms bring.
 
     Args:
         texts: ``[texts]`` of strings; a null has no words.
     """
-    return _split(pc.replace_substring_regex(pc.utf8_lower(_plain(texts)), r"[^\p{L}\p{N}]+", " "))
+    words = pc.replace_substring_regex(pc.utf8_lower(without_form_lines(_plain(texts))), r"[^\p{L}\p{N}]+", " ")
+    return _split(without_form_sentences(words))
 
 
 def changes_of(patches: pa.Array) -> pa.ListArray:
