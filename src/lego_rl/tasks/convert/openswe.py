@@ -10,7 +10,7 @@ Its Dockerfile is made one that can be built by `openswe_recipe`; building it ne
 
 from lego_rl.tasks.convert.assemble import TESTBED, Tested, environment, swe_task
 from lego_rl.tasks.convert.openswe_recipe import Source, recipe_of
-from lego_rl.tasks.convert.row import OptionalText, RawRow, SweRow, Word, provenance
+from lego_rl.tasks.convert.row import OptionalText, RawRow, SweRow, Word, listed, provenance
 from lego_rl.tasks.convert.shell import command_of, without_patches
 from lego_rl.tasks.directory import TaskDirectory
 
@@ -40,8 +40,8 @@ def convert(row: RawRow) -> TaskDirectory:
     commits = Source(fields.repo, fields.base_commit, fields.end_commit, fields.patch + fields.test_patch)
     recipe = recipe_of(fields.Dockerfile or fields.dockerfile, commits)
     script = f"{_LINES}\n{without_patches(fields.eval_script, fields.own_paths())}"
-    before = tuple(dict.fromkeys(fields.fail_to_pass))
-    after = tuple(test for test in dict.fromkeys(fields.pass_to_pass) if before and test not in before)
+    after = fields.pass_to_pass and tuple(test for test in fields.pass_to_pass if test not in fields.fail_to_pass)
+    before, after = listed(fields.fail_to_pass, after) if fields.fail_to_pass else ((), ())
     tested = Tested(before, after, command_of(script, _EXIT_CODE), "pytest-log")
     source = provenance(
         FORMAT,

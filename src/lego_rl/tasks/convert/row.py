@@ -69,11 +69,18 @@ def as_object(value: object) -> object:
         raise ValueError(f"it is no JSON text: {error}") from error
 
 
+def _names_if_any(value: object) -> object:
+    """The same, where what is not there is not an empty list."""
+    return None if value is None else _names(value)
+
+
 type Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_names)]
+type NamesIfAny = Annotated[tuple[Word, ...] | None, BeforeValidator(_names_if_any)]
 type Time = Annotated[str, BeforeValidator(_time)]
 type OptionalText = Annotated[str, BeforeValidator(_text)]
 type Word = Annotated[str, Field(min_length=1)]
-type Repository = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+/[A-Za-z0-9._-]+$")]
+_NAME = "[._-]*[A-Za-z0-9][A-Za-z0-9._-]*"  # with a letter or digit: ``..`` is a way, and no name
+type Repository = Annotated[str, Field(pattern=f"^{_NAME}/{_NAME}$")]
 type CommitId = Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
 type ImageName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._/:@-]{0,254}$")]
 
@@ -110,7 +117,7 @@ class SweRow(Fields):
     created_at: Time = ""
     version: OptionalText = ""
     fail_to_pass: Names = Field(default=(), alias="FAIL_TO_PASS")
-    pass_to_pass: Names = Field(default=(), alias="PASS_TO_PASS")
+    pass_to_pass: NamesIfAny = Field(default=None, alias="PASS_TO_PASS")
 
     def own_paths(self) -> tuple[str, ...]:
         """What both of its patches make, change or delete.
@@ -121,12 +128,16 @@ class SweRow(Fields):
         return (*touched(diff_of(self.patch, "patch")), *touched(diff_of(self.test_patch, "test_patch")))
 
 
-def listed(fail_to_pass: tuple[str, ...], pass_to_pass: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def listed(
+    fail_to_pass: tuple[str, ...], pass_to_pass: tuple[str, ...] | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Both lists, each test once.
 
     Raises:
-        RowError: No test is to pass that failed, or one is on both sides.
+        RowError: A list is not there, no test is to pass that failed, or one is on both sides.
     """
+    if pass_to_pass is None:
+        raise RowError("it has no PASS_TO_PASS: what has to keep passing is unknown, which is not nothing")
     before, after = tuple(dict.fromkeys(fail_to_pass)), tuple(dict.fromkeys(pass_to_pass))
     if not before:
         raise RowError("FAIL_TO_PASS is empty: nothing would tell a fix from none")

@@ -64,10 +64,9 @@ def convert(row: RawRow) -> TaskDirectory:
     parser = fields.install_config.log_parser
     if parser not in NAMES:
         raise RowError(f"its log parser {parser} is SWE-rebench V2's own, and no package has it")
-    before, after = listed(tuple(map(untimed, fields.fail_to_pass)), tuple(map(untimed, fields.pass_to_pass)))
+    kept = None if fields.pass_to_pass is None else tuple(map(untimed, fields.pass_to_pass))
+    before, after = listed(tuple(map(untimed, fields.fail_to_pass)), kept)
     workdir = f"/{fields.repo.partition('/')[2]}"
-    if workdir in ("/.", "/.."):
-        raise RowError(f"its repository is called {fields.repo!r}")
     own = fields.own_paths()
     tests = one_after_the_other(without_patches(command, own) for command in fields.install_config.test_cmd)
     tested = Tested(before, after, command_of(script_of(tests=(tests,), workdir=workdir)), f"{UNTIMED}{parser}")

@@ -29,6 +29,7 @@ from lego_rl.tasks.convert.row import (
     Fields,
     ImageName,
     Names,
+    NamesIfAny,
     RawRow,
     Repository,
     RowError,
@@ -70,7 +71,7 @@ class _Row(Fields):
     base_commit: CommitId | None = None
     created_at: Time = ""
     fail_to_pass: Names = Field(default=(), alias="FAIL_TO_PASS")
-    pass_to_pass: Names = Field(default=(), alias="PASS_TO_PASS")
+    pass_to_pass: NamesIfAny = Field(default=None, alias="PASS_TO_PASS")
 
 
 def convert(row: RawRow) -> TaskDirectory:

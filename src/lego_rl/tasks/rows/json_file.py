@@ -30,8 +30,10 @@ _OTHER = {
 type Shape = Literal["lines", "array", "object", "nothing"]
 
 
-def json_rows(file: Path) -> Iterator[object | Unread]:
-    """Every row of a file; one that is no JSON is one row with a reason.
+def json_rows(file: Path) -> Iterator[tuple[int, object | Unread]]:
+    """Every row of a file, after its number; one that is no JSON is one row with a reason.
+
+    The number of a row of JSON lines is that of its line, blank ones counted; of any other, that of the row.
 
     Raises:
         TaskError: It is no JSON at all, or its brackets or quotes are not closed; what comes before is read.
@@ -43,9 +45,9 @@ def json_rows(file: Path) -> Iterator[object | Unread]:
                 case "lines":
                     yield from _lines(stream)
                 case "array":
-                    yield from _arrays(Values(stream))
+                    yield from enumerate(_arrays(Values(stream)), start=1)
                 case "object":
-                    yield from _of_object(stream)
+                    yield from enumerate(_of_object(stream), start=1)
                 case "nothing":
                     return
         except DamagedError as error:
@@ -111,15 +113,17 @@ def _has_lines_by_name(file: Path) -> bool:
     return file.suffix.lower() in (".jsonl", ".ndjson")
 
 
-def _lines(stream: IO[bytes]) -> Iterator[object | Unread]:
+def _lines(stream: IO[bytes]) -> Iterator[tuple[int, object | Unread]]:
+    number = 0
     while line := stream.readline(row.MAX_ROW_BYTES + 1):
+        number += 1
         if len(line) > row.MAX_ROW_BYTES:
             instance = id_in_text(line[: 1 << 20])
             while line and not line.endswith(b"\n"):
                 line = stream.readline(1 << 20)
-            yield _too_long(instance)
+            yield number, _too_long(instance)
         elif line.strip():
-            yield _row(line)
+            yield number, _row(line)
 
 
 def _arrays(values: Values) -> Iterator[object | Unread]:

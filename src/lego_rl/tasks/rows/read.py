@@ -41,18 +41,18 @@ def count_rows(inputs: Iterable[Path]) -> int | None:
 
 def _found(file: Path) -> Iterator[Found]:
     try:
-        for number, row in enumerate(_rows_of(file), start=1):
+        for number, row in _rows_of(file):
             yield Found(f"{file}:{number}", row)
     except (OSError, pa.ArrowException) as error:
         raise _unreadable(file, error) from error
 
 
-def _rows_of(file: Path) -> Iterator[object | Unread]:
+def _rows_of(file: Path) -> Iterator[tuple[int, object | Unread]]:
     match file.suffix.lower():
         case ".parquet":
-            return parquet_rows(file)
+            return enumerate(parquet_rows(file), start=1)
         case ".arrow":
-            return arrow_rows(file)
+            return enumerate(arrow_rows(file), start=1)
         case _:
             return json_rows(file)
 

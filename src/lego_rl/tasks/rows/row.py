@@ -28,7 +28,7 @@ class Found:
     """A row, and where it stands.
 
     Attributes:
-        place: ``FILE:NUMBER``, counted from 1 over all rows of the file.
+        place: ``FILE:NUMBER``, counted from 1: its line in JSON lines, blank ones counted, else its row in the file.
         row: What it holds: an object, or whatever else stands in its place.
     """
 

@@ -56,6 +56,7 @@ def test_the_recipe_of_openswe_starts_from_what_can_be_had() -> None:
         ({"Dockerfile": openswe()["Dockerfile"] + f"RUN echo 'return first + second  {MENDING}'\n"}, "holds a line"),
         ({"patch": ""}, "patch"),
         ({"eval_script": ""}, "eval_script"),
+        ({"FAIL_TO_PASS": ["tests/test_calc.py::test_sum"], "PASS_TO_PASS": None}, "it has no PASS_TO_PASS"),
     ],
 )
 def test_a_row_of_openswe_that_cannot_become_a_task(changes: Row, said: str) -> None:
