@@ -23,7 +23,7 @@ from lego_rl.tasks.index.build import task_folders
 from lego_rl.tasks.index.file import Index, is_index
 from lego_rl.tasks.index.schema import IndexRow
 from lego_rl.tasks.index.task_row import index_row
-from lego_rl.tasks.validate.journal import Validations
+from lego_rl.tasks.validate.journal import Validations, locked
 from lego_rl.tasks.validate.judge import MEANINGS, Validation
 from lego_rl.tasks.validate.run import Validator
 
@@ -56,8 +56,8 @@ def validate(
 
     Raises:
         ConfigError: A key of the sandbox is wrong, or what is written would be a part of what is read.
-        TaskError: There is no task, an index is older than its tasks, of a task nothing could be found out, or, without
-            `out`, one is not valid.
+        TaskError: There is no task, an index is older than its tasks, another process validates into the same file, of
+            a task nothing could be found out, or, without `out`, one is not valid.
         SandboxError: Tests cannot be run here.
         KeyboardInterrupt: Somebody asked for the end; the same command goes on from there.
     """
@@ -68,10 +68,10 @@ def validate(
     provider.check()
     provider.reap()
     tasks = named_tasks(folders)
-    known = Validations(kept)
-    check_indexes(folders, indexed_contents(tasks, known) if any(map(is_index, folders)) else {})
-    validator = Validator(SandboxedGrader(provider, settings), known, times, at_once, record)
-    with LiveLine() as line:
+    with locked(kept), LiveLine() as line:
+        known = Validations(kept)
+        check_indexes(folders, indexed_contents(tasks, known) if any(map(is_index, folders)) else {})
+        validator = Validator(SandboxedGrader(provider, settings), known, times, at_once, record)
         found = interrupts.run(validator.validate(tasks, _Watcher(line)))
     screen = Screen()
     for each in lines(found):

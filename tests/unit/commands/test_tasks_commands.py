@@ -24,6 +24,7 @@ from lego_rl.tasks.build import write_task
 from lego_rl.tasks.generate import generate
 from lego_rl.tasks.index.file import Index
 from lego_rl.tasks.index.outcomes import Outcomes
+from lego_rl.tasks.validate.journal import locked
 
 type Run = Callable[..., str]
 
@@ -285,3 +286,9 @@ def test_a_run_is_never_written_over_its_tasks(out: str, lego: Run, pool: Path) 
 def test_a_folder_is_no_file_to_write(lego: Run, pool: Path) -> None:
     Path("folder").mkdir()
     assert "folder is a folder\n  fix: name a file" in lego("tasks", "index", "pool", "--out", "folder", code=1)
+
+
+def test_one_process_at_a_time_validates_into_a_file(lego: Run, pool: Path) -> None:
+    with locked(pool / "validation.jsonl"):
+        said = lego("tasks", "validate", "pool", "--times", "1", code=1)
+    assert "another process is validating into pool/validation.jsonl" in said

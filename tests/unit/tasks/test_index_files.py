@@ -365,7 +365,14 @@ def test_a_split_is_about_as_large_as_it_is_asked_to_be() -> None:
     assert split(index, {"train": 3, "test": 1}, Unit.TASK, 1)["test"].ids != parts["test"].ids
 
 
-@pytest.mark.parametrize("parts", [{}, {"a": 0.0}, {"a": 1.0, "b": -1.0}])
+def test_a_repository_is_counted_once_however_it_is_spelt() -> None:
+    names = ["acme/tool", "Acme/Tool", "Acme/Tool", "https://github.com/acme/tool.git", "n/a", None, ""]
+    index = Index.of([IndexRow(f"t{n}", Path(f"/p/t{n}"), "made", repo=name) for n, name in enumerate(names)])
+    assert stats(index).counts["repo"] == {"Acme/Tool": 4, "": 1, "n/a": 1}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("parts", [{}, {"a": 0.0}, {"a": 1.0, "b": -1.0}, {"a": 1e308, "b": 1e308}])
 def test_a_split_without_weights_is_refused(parts: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="needs parts with a weight above 0"):
         split(Index.of(rows("a")), parts, Unit.TASK, 0)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from lego_rl.errors import TaskError
 from lego_rl.tasks.index.band import Band, Counts, Decision
 from lego_rl.tasks.index.file import Index
+from lego_rl.tasks.index.groups import named_alike
 from lego_rl.tasks.index.outcomes import Outcomes
 from lego_rl.tasks.index.signal import Floats, Prior, expected_signal, fit_prior
 
@@ -242,5 +243,7 @@ def _check_names(index: Index, names: Sequence[str]) -> None:
 
 
 def _parts(index: Index, column: str) -> tuple[Counts, list[str]]:
-    encoded = pc.fill_null(index.column(column), NO_REPOSITORY).dictionary_encode()
+    values = index.column(column)
+    named = named_alike(values) if column == "repo" else values
+    encoded = pc.fill_null(named, NO_REPOSITORY).dictionary_encode()
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary.to_pylist()

@@ -8,6 +8,10 @@ their tasks one group, which they are from then on.
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lego_rl.tasks.decontaminate.candidates import Origin, origins_of
 from lego_rl.tasks.decontaminate.repositories import bare, canonical, flat, is_no_name, known_flat
@@ -28,6 +32,20 @@ def repository_keys(index: Index) -> list[str]:
     first = groups.first()
     keys = zip(named, index.ids, strict=True)
     return [first[names[0]] if names else instance for names, instance in keys]
+
+
+def named_alike(repositories: Any) -> Any:
+    """Names of repositories, those of one in one spelling: the most used of them.
+
+    Args:
+        repositories: ``[tasks]`` as sources spell them, with nulls.
+    """
+    counts = {each["values"]: each["counts"] for each in pc.value_counts(repositories).to_pylist()}
+    spelt = sorted(filter(None, counts), key=lambda name: (-counts[name], name))
+    first: dict[str, str] = {}
+    for name in spelt:
+        first.setdefault(canonical(name) or name, name)
+    return pa.array([name and first[canonical(name) or name] for name in repositories.to_pylist()], pa.string())
 
 
 def _names(origin: Origin, placed: dict[str, str]) -> set[str]:

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 
 from lego_rl.errors import ConfigError, TaskError
 from lego_rl.tasks.index.file import Index, check_names, in_split, numbered
-from lego_rl.tasks.index.groups import repository_keys
+from lego_rl.tasks.index.groups import named_alike, repository_keys
 
 
 class Unit(StrEnum):
@@ -53,7 +54,7 @@ def stats(index: Index) -> Stats:
         "split": pc.struct_field(table["extra_info"], "split").combine_chunks(),
         "source_format": index.column("source_format"),
         "licence": index.column("licence"),
-        "repo": index.column("repo"),
+        "repo": named_alike(index.column("repo")),
     }
     filled = {
         name: len(index) - table[name].null_count
@@ -72,11 +73,12 @@ def split(index: Index, parts: Mapping[str, float], unit: Unit, seed: int) -> di
         seed: Another one makes another split.
 
     Raises:
-        ConfigError: There is no part, or a weight is not positive.
+        ConfigError: There is no part, or weights are not positive or too large to be added up.
     """
-    if not parts or min(parts.values()) <= 0:
+    if not parts or min(parts.values()) <= 0 or not isfinite(sum(parts.values())):
         raise ConfigError(
-            "a split needs parts with a weight above 0", "write them as in --part train=90 --part test=10"
+            "a split needs parts with a weight above 0, and weights that can be added up",
+            "write them as in --part train=90 --part test=10",
         )
     keys = repository_keys(index) if unit is Unit.REPOSITORY else index.ids
     drawn = {key: _draw(key, seed) for key in set(keys)}

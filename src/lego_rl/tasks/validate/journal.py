@@ -3,14 +3,19 @@ graded again.
 
 Invariant: the last line about a task counts, and only for the very bytes that it was graded with and the sandboxes that
 it was graded in. Only what was graded is known: that a task cannot be used may be for want of an extra, or of a flag.
+One process at a time validates into a file, so that no task is graded twice at once.
 """
 
+import fcntl
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from lego_rl import durable
+from lego_rl.errors import TaskError
 from lego_rl.tasks.validate.judge import UNGRADED, Validation
 
 
@@ -53,3 +58,22 @@ class Validations:
         """
         self._known[found.task] = found
         durable.append_line(self._path, json.dumps(found.model_dump(mode="json")))
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep every other process from validating into a file; the system lifts that when this one ends, however it does.
+
+    Raises:
+        TaskError: Another process validates into it.
+        OSError: It cannot be made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise TaskError(
+                f"another process is validating into {path}", "wait for it, stop it, or name another --journal"
+            ) from error
+        yield
