@@ -72,6 +72,7 @@ def test_a_recipe_that_cannot_be_run_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     arguments = ["train", str(RECIPES[0]), "--set", f"run.dir={tmp_path / 'run'}", "--set", override]
+    monkeypatch.setattr("lego_rl.commands.live_line.QUIET_SECONDS", 3600.0)  # on a busy machine it says what it does
     assert run(monkeypatch, *arguments) == 1
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
