@@ -115,7 +115,8 @@ async def grade(
 async def _divided(box: Sandbox, run: "_Run", task: Task, patch: Patch, pristine: Path) -> tuple[Split, list[Record]]:
     """What of a patch is the agent's to change, and all that is written before the tests: it and the task's files."""
     own = await asyncio.to_thread(declared, task, pristine, box)
-    known = own.knowing(await installed_in(box, await asyncio.to_thread(own.asked, patch)))
+    asked = await asyncio.to_thread(own.asked, patch)
+    known = own.knowing(await installed_in(box, asked, run.env, own.module_path.said))
     split = await asyncio.to_thread(known.split, patch)
     hidden = [replace(record, path=known.links.behind(record.path)) for record in run.files]
     return split, [*_deletions_first(split.applied), *hidden]

@@ -7,7 +7,7 @@ as well hold the module.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -115,6 +115,11 @@ class ModulePath:
     def tree_of_scripts(self) -> TaskTree:
         """What the names in `scripts` lie in."""
         return self.tree if self.beside is None else self.beside
+
+    @property
+    def said(self) -> Sequence[str]:
+        """The command, and the texts of `scripts`."""
+        return self._texts
 
     def has(self, folder: str) -> bool:
         """Whether a folder can be on the path."""
