@@ -21,9 +21,15 @@ from lego_rl.selfcheck.repositories import (
 # As careless as commands of real tasks are: the work tree comes first on both paths.
 _PYTEST = 'PATH="$PWD/bin:$PATH" python -m pytest --junitxml="$LEGO_REPORT"'
 FOLDER = "Unit_Tests"
+_PACKAGES = "env/lib/python3/site-packages"
+"""Of an environment that the tests run with."""
 _LAYOUT = {
     f"{FOLDER}/closeness.py": "def close(found, wanted):\n    assert found == wanted\n",
     f"{FOLDER}/deep/test_old.py": "def test_old():\n    assert True\n",
+    "env/pyvenv.cfg": "home = /usr\n",
+    f"{_PACKAGES}/oddments.py": "def odd(number):\n    return number % 2 == 1\n",
+    "oddments/README.md": "What is no module.\n",
+    "bundle/site-packages/triples.py": "# Of a Python that runs no test.\n",
     "shared/tests/data.txt": "1\n",
     "shared/conf.py": "import pytest\n\n\n@pytest.fixture\ndef seven():\n    return 7\n",
 }
@@ -34,12 +40,14 @@ _HIDDEN = {
 from calc import add
 from closeness import close
 from exactly import is_it
+from oddments import odd
 from triples import triple
 
 
 def test_deep(seven):
     close(add(3, 4), seven)
     is_it(triple(2), 6)
+    assert odd(triple(3))
 """,
     "linked_tests/test_linked.py": """\
 # {secret}
@@ -102,14 +110,15 @@ LAYOUTS: Mapping[Target, Layout] = {
         failing=("calc/more/tests/test_half.py::test_half",),
         command=_PYTEST,
     ),
-    # Tests lie as in large repositories: folders by other names, helpers above, links, hidden helpers.
+    # Tests lie as in large repositories: folders by other names, helpers above, links, hidden helpers, an environment
+    # with packages.
     Target.LAYOUT: Layout(
         repository=_LAYOUT,
         links=_LINKS,
         hidden=_HIDDEN,
         failing=_TESTS,
         unlisted=_UNLISTED,
-        command=f"{_PYTEST} tests {FOLDER} linked_tests",
+        command=f"PYTHONPATH=$PWD:$PWD/{_PACKAGES} {_PYTEST} tests {FOLDER} linked_tests",
     ),
 }
 """All but the task whose own script decides, which has no specification."""

@@ -124,6 +124,15 @@ def test_the_image_is_asked_only_for_what_the_tests_or_their_runner_import_and_n
     assert own.asked(patch) == {"blinker", "attr", "spam.eggs"}
 
 
+def test_a_folder_that_is_no_package_is_no_source_of_what_is_installed(tmp_path: Path) -> None:
+    hidden = {"tests/test_a.py": "import docker\nimport redis\nimport yaml\nimport spam\n"}
+    files = {"docker/Dockerfile": "", "docker/start.py": "", "redis/__init__.py": "", "yaml.cpython-312.so": "",
+             "src/spam/__init__.cpython-312.so": "", "pyproject.toml": "[project]\nname = 'x'\n"}  # fmt: skip
+    own = owner(tmp_path, files, hidden=hidden)
+    new = ["docker/__init__.py", "docker.py", "redis.py", "yaml/__init__.py", "spam.py"]
+    assert own.asked(Patch(tuple(Change(path, "file") for path in new))) == {"docker"}
+
+
 def test_plugins_and_programs_of_the_command_are_asked_for(tmp_path: Path) -> None:
     own = owner(tmp_path, command="python -m kit.suite; python -m pytest -p plug; python -m app", env=PLUGINS)
     patch = Patch(tuple(Change(f"{name}.py", "file") for name in ("kit", "plug", "third", "fourth", "fifth", "app")))

@@ -78,6 +78,7 @@ PLANTED = (
     _owned("helper-in-folder-by-words", file(f"{FOLDER}/closeness.py", _REPORT), Target.LAYOUT),
     _owned("package-over-hidden-helper", file(f"{FOLDER}/deep/exactly/__init__.py", _REPORT), Target.LAYOUT),
     _owned("conftest-behind-link", file("shared/conf.py", _REPORT), Target.LAYOUT),
+    _owned("package-in-a-folder-of-something-else", file("oddments/__init__.py", _REPORT), Target.LAYOUT),
     _owned("sitecustomize", file("sitecustomize.py", _REPORT)),
     _owned("usercustomize", file("usercustomize.py", _REPORT)),
     _owned(

@@ -22,6 +22,7 @@ from lego_rl.sandbox.ownership.texts.words import WordIndex, words_of
 
 _PUTS_FIRST = re.compile(rb"\bpath\b\s*(?:\.\s*insert\b|\[|\+?=)|\bsite\b")
 """What makes a folder come before others on the module path."""
+_MODULES = (".py", ".so", ".pyd")
 PACKAGES = frozenset(installed_search.PACKAGES)
 
 
@@ -47,6 +48,7 @@ class TestsSide:
     shipped: frozenset[str] = frozenset()
     run_imports: frozenset[str] = frozenset()
 
+    _modules: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
     _asked: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
     _found: dict[int, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -62,10 +64,22 @@ class TestsSide:
         return (any(map(self._is_own, places)) or self._is_with_scripts(inner)) and self.imports(dotted)
 
     def is_in_work_tree(self, module: str, folder: str) -> bool:
-        """Whether the sources of the work tree have a top-level module or folder of that name, on the path or there."""
+        """Whether the sources of the work tree have a top-level module of that name, on the path or there.
+
+        A folder without an ``__init__`` is none: what is installed comes before it, wherever on the path it lies.
+        """
         sources = (each for each in {*self._folders, folder} if PACKAGES.isdisjoint(each.split("/")))
-        places = (self.pristine / each / module for each in sources)
-        return any(os.path.lexists(place) or os.path.lexists(f"{place}.py") for place in places)
+        return any(module in self._modules_in(each) or self._is_package(each, module) for each in sources)
+
+    def _is_package(self, folder: str, module: str) -> bool:
+        return "__init__" in self._modules_in(str(PurePosixPath(folder, module)))
+
+    def _modules_in(self, folder: str) -> frozenset[str]:
+        """Names of the modules that are files of a folder of the work tree."""
+        if folder not in self._modules:
+            names = (name for name in installed_search.names_in(str(self.pristine / folder)) if name.endswith(_MODULES))
+            self._modules[folder] = frozenset(name.partition(".")[0] for name in names)
+        return self._modules[folder]
 
     def imports(self, dotted: str) -> bool:
         """Whether a file of the tests' side imports a module, something in it, or is imported as such a module."""
