@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lego_rl.sandbox.ownership import installed_search
-from lego_rl.sandbox.ownership.installed import _MAY_NAME_PYTHON
+from lego_rl.sandbox.ownership.modules import installed_search
+from lego_rl.sandbox.ownership.modules.installed import _MAY_NAME_PYTHON
 
 NAMES = ["first", "named", "env", "bare", "other", "work", "kept", "inner.deep", "nowhere"]
 
@@ -47,7 +47,7 @@ def search(capsys: pytest.CaptureFixture[str], words: list[str], image: Path, sk
     return json.loads(capsys.readouterr().out)
 
 
-def test_it_is_what_the_first_python_and_every_environment_find(image: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_what_the_first_python_and_environments_find(image: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert search(capsys, [], image) == ["first", "env", "bare", "inner.deep"]
 
 

@@ -1,4 +1,4 @@
-"""Which modules a task's image has elsewhere than in the sources of its work tree: what its tests' Python has installed.
+"""Which modules a task's image has elsewhere than in its work tree's sources: what its tests' Python has installed.
 
 Invariant: a sandbox is asked before anything of the agent's is in it. Where it does not answer in time, every module
 counts as installed: what an agent adds must not choose a fault.
