@@ -85,3 +85,62 @@ def test_the_patterns_of_the_configuration_count(tmp_path: Path) -> None:
     files = {**FILES, "pytest.ini": "[pytest]\npython_files = check_*.py\n"}
     changes = new("check_it.py"), new("test_doc.txt", ">>> 1\n2\n"), new("test_data.txt", "1\n")
     assert split(tmp_path, *changes, files=files) == {"check_it.py": Reason.STRAY, "test_doc.txt": Reason.STRAY}
+
+
+TESTPATHS = {**FILES, "pytest.ini": "[pytest]\ntestpaths = tests\naddopts = -ra -p no:cacheprovider\n"}
+
+
+def test_what_lies_outside_of_testpaths_is_never_collected(tmp_path: Path) -> None:
+    changes = new("pkg/load_test.py"), new("tests/test_mine.py"), new("test_mine.py")
+    env = {"PYTEST_ADDOPTS": "-p no:cacheprovider"}
+    own = owner(tmp_path, TESTPATHS, command="python -m pytest -q", env=env)
+    assert own.split(Patch(changes)).rolled_back == {"tests/test_mine.py": Reason.OWN_TEST}
+
+
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [
+        ("pytest .", {}),
+        ("pytest pkg", {}),
+        ("cd pkg && pytest", {}),
+        ("pytest -c other.ini", {}),
+        ("pytest -o testpaths=pkg", {}),
+        ("pytest --rootdir pkg", {}),
+        ("python -m unittest", {}),
+        ("PYTEST_ADDOPTS=pkg pytest", {}),
+        ("pytest", {"pytest.ini": "[pytest]\ntestpaths = tests\naddopts = -q pkg\n"}),
+        ("pytest", {"pytest.ini": "[pytest]\ntestpaths = nowhere\n"}),
+        ("pytest", {"pytest.ini": "[pytest]\ntestpaths = p*\n"}),
+        ("pytest", {"setup.cfg": "[tool:pytest]\ntestpaths = tests\n", "pytest.ini": ""}),
+    ],
+)
+def test_testpaths_say_nothing_where_something_else_may(tmp_path: Path, command: str, more: dict[str, str]) -> None:
+    found = split(tmp_path, new("pkg/load_test.py"), command=command, files={**TESTPATHS, **more})
+    assert found == {"pkg/load_test.py": Reason.STRAY}
+
+
+def test_a_step_numbered_as_its_neighbours_and_a_module_of_a_package_that_loads_all_are_the_products(
+    tmp_path: Path,
+) -> None:
+    files = {
+        **FILES,
+        "pkg/migrations/0001_initial.py": "",
+        "pkg/plugins/__init__.py": "for each in pkgutil.iter_modules(__path__):\n    import_module(each.name)\n",
+        "pkg/tests/plugins/__init__.py": "pkgutil.iter_modules(__path__)\n",
+    }
+    product = [new("pkg/migrations/0002_is_test.py"), new("pkg/plugins/speed_test.py")]
+    scratch = ["pkg/migrations/is_test.py", "pkg/0002_is_test.py", "pkg/plugins/deep/speed_test.py", "pkg/more_test.py"]
+    found = split(tmp_path, *product, *map(new, [*scratch, "pkg/tests/plugins/a_test.py"]), files=files)
+    assert found.keys() == {*scratch, "pkg/tests/plugins/a_test.py"}
+
+
+def test_no_init_of_a_change_makes_products_of_tests(tmp_path: Path) -> None:
+    loads = new("pkg/more/__init__.py", "pkgutil.iter_modules(__path__)\n")
+    assert split(tmp_path, loads, new("pkg/more/a_test.py")) == {"pkg/more/a_test.py": Reason.STRAY}
+
+
+def test_settings_name_a_module_with_its_package_and_what_others_say_is_nothing(tmp_path: Path) -> None:
+    settings = new("pkg/plugins.toml", "plugins = ['pkg.speed_test:run']\n# a_test\n")
+    report = new("report.json", '["pkg.more_test", "pkg/a_test.py"]')
+    tests = map(new, ["pkg/speed_test.py", "pkg/a_test.py", "pkg/more_test.py"])
+    assert split(tmp_path, settings, report, *tests).keys() == {"pkg/a_test.py", "pkg/more_test.py"}

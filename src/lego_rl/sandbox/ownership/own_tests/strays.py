@@ -15,11 +15,13 @@ import re
 import sys
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import PurePosixPath
 
+from lego_rl.sandbox.ownership.known.test_names import is_tests_folder
+from lego_rl.sandbox.ownership.modules.installed_search import names_in
 from lego_rl.sandbox.ownership.run.command_words import pytest_options_in
 from lego_rl.sandbox.ownership.texts.python_imports import by_call, by_statement
 from lego_rl.sandbox.ownership.texts.python_syntax import parsed, text_of
@@ -37,6 +39,13 @@ MAX_FILES_SEARCHED = 20_000
 MAX_SAID_BYTES = 8 << 20
 """Of the changed Python files in which new tests are named, together."""
 
+_SETTINGS = (".toml", ".cfg", ".ini")
+_DOTTED = re.compile(rb"[A-Za-z_]\w*(?:\.\w+)+")
+"""A module in settings of the product; what else they hold may be names of tests that were run."""
+_FINDS_MODULES = re.compile(rb"\b(?:iter_modules|walk_packages)\b")
+"""What a package loads all modules with that lie in it, whatever they are called."""
+_NUMBERED = re.compile(r"[0-9]{2,}_\w+\.py")
+"""A step of some order, as a migration is."""
 _NAMES = re.compile(rb"[\w\x80-\xff.+-]+")
 """What could be the name of a file, or a dotted name."""
 _FILE = re.compile(r"[\w.+-]+")
@@ -61,6 +70,9 @@ class Strays:
     said: tuple[bytes, ...] = ()
     taken: frozenset[str] = frozenset()
 
+    _finds_modules: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
+    _numbered: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
+
     def of(self, changes: Sequence[Change]) -> frozenset[str]:
         """Paths of new tests that are left out.
 
@@ -72,6 +84,10 @@ class Strays:
         changed = {each.path for each in changes}
         waiting = [(path, python[path]) for path in python if path not in strays.left]
         waiting += self._pristine(strays, changed)
+        for each in changes:
+            if each.path.endswith(_SETTINGS) and len(each.content) <= MAX_TEXT_BYTES:
+                named = {path for name in _DOTTED.findall(each.content) for path in strays.take_imported(name.decode())}
+                waiting += [(path, python[path]) for path in sorted(named) if path in python]
         room = MAX_SAID_BYTES
         while waiting and strays.left:
             path, text = waiting.pop()
@@ -88,7 +104,19 @@ class Strays:
         is_test = is_doctest or (name.endswith(".py") and any(fnmatchcase(name, each) for each in self.patterns))
         if change.kind == "deleted" or not is_test or os.path.lexists(self.tree.pristine / change.path):
             return False
+        if self._is_loaded_with_others(PurePosixPath(change.path)):
+            return False
         return any(folder == "." or change.path.startswith(f"{folder}/") for folder in self.folders)
+
+    def _is_loaded_with_others(self, path: PurePosixPath) -> bool:
+        """Whether the product finds it by where it lies: numbered as its neighbours, or in a package that loads all."""
+        folder = str(path.parent)
+        if folder not in self._finds_modules:
+            self._finds_modules[folder] = _FINDS_MODULES.search(self.tree.read(f"{folder}/__init__.py")) is not None
+            names = names_in(str(self.tree.pristine / folder))
+            self._numbered[folder] = any(map(_NUMBERED.match, names))
+        is_numbered = self._numbered[folder] and _NUMBERED.match(path.name) is not None
+        return (is_numbered or self._finds_modules[folder]) and not any(map(is_tests_folder, path.parts[:-1]))
 
     def _is_asked_for(self, path: str) -> bool:
         stem = PurePosixPath(path).stem

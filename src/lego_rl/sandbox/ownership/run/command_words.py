@@ -38,12 +38,12 @@ _LISTS = frozenset({".txt", ".lst", ".list", ".args", ".opts", ".rsp"})
 """Suffixes of files that hold words for commands; what has none is read anyway."""
 _READ_BY_PIP = frozenset({"-r", "--requirement", "-c", "--constraint", "--requirements"})
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy|coverage)[0-9.]*")
-_FINDS_TESTS = re.compile(r"(?:.*/)?(?:py\.?test|unittest|nose2?|nosetests)")
+FINDS_TESTS = re.compile(r"(?:.*/)?(?:py\.?test|unittest|nose2?|nosetests)")
 _MAY_LEAD_TO_PYTEST = re.compile(
     r"(?:.*/)?(?:(?:python|pypy|coverage)[0-9.]*|tox|nox|xargs|(?!test$)[^/]*test[^/]*)|\$(?:\w+|\{[^{}]*\})"
 )
 """Programs that are pytest or pass their words on to it, as a script that speaks of tests may."""
-_TAKES_VALUE = frozenset({
+TAKES_VALUE = frozenset({
     "-k", "-m", "-p", "-c", "-o", "-W", "-n", "-r", "--rootdir", "--confcutdir", "--junitxml", "--junit-xml",
     "--ignore", "--ignore-glob", "--deselect", "--cov", "--cov-config", "--maxfail", "--tb", "--timeout", "--durations",
     "--basetemp", "--log-file", "--import-mode", "--override-ini", "--color",
@@ -110,7 +110,7 @@ def modules(words: Statement) -> Iterator[str]:
             name = found[1]
         if name:
             yield name
-        at_python = at_python and not _FINDS_TESTS.fullmatch(name or word)
+        at_python = at_python and not FINDS_TESTS.fullmatch(name or word)
 
 
 def installs(words: Statement) -> bool:
@@ -127,13 +127,13 @@ def leads_to_tests(path: str, text: bytes) -> bool:
 
 def asked_of_runners(words: Statement) -> Iterator[list[str]]:
     """For a runner that a command starts: what may be paths of tests. Where none of it is one, it finds them itself."""
-    at = next((at for at, word in enumerate(words) if _FINDS_TESTS.fullmatch(word)), None)
+    at = next((at for at, word in enumerate(words) if FINDS_TESTS.fullmatch(word)), None)
     if at is not None:
         after = zip(words[at:], words[at + 1 :], strict=False)
         yield [
             word.partition("::")[0]
             for before, word in after
-            if word and not word.startswith("-") and before not in _TAKES_VALUE
+            if word and not word.startswith("-") and before not in TAKES_VALUE
         ]
 
 

@@ -38,6 +38,7 @@ from lego_rl.sandbox.ownership.run.naming import Command, Naming
 from lego_rl.sandbox.ownership.run.python_in_shell import given_to_python, is_python, python_texts
 from lego_rl.sandbox.ownership.run.python_words import PythonWords
 from lego_rl.sandbox.ownership.run.shell_texts import ShellTexts
+from lego_rl.sandbox.ownership.run.testpaths import keeps_configuration, leaves_paths, looked_in
 from lego_rl.sandbox.ownership.texts.python_imports import ImportName
 from lego_rl.sandbox.ownership.texts.shell_words import assignment
 from lego_rl.sandbox.ownership.texts.task_tree import TaskTree
@@ -62,6 +63,8 @@ class RunReader:
 
     keeper: RunKeeper
     naming: Naming = field(default_factory=Command)
+    _configures: bool = False
+    """Something else may tell pytest where to look."""
     _words: set[str] = field(default_factory=set)
     _plugins: set[str] = field(default_factory=set)
     _texts: ShellTexts = field(default_factory=ShellTexts)
@@ -184,17 +187,25 @@ class RunReader:
             path = value or (word.partition("=")[2] if word.startswith("-") else word.partition("::")[0])
             self._named(path, places, how_read(words, at))
         for paths in asked_of_runners(words):
-            self._look_for_tests(paths, places)
+            self._look_for_tests(paths, places, words)
 
-    def _look_for_tests(self, paths: list[str], places: list[str]) -> None:
-        """A runner that is given some words, none of which need be the path of anything."""
+    def _look_for_tests(self, paths: list[str], places: list[str], words: Statement) -> None:
+        """A runner that is given some words, none of which need be the path of anything.
+
+        Args:
+            paths: Those that may be one.
+            places: Folders that it may be run in.
+            words: All of the command.
+        """
         found = {path: [each for place in places for each in self.keeper.below(path, place)] for path in paths}
         inside = {each for some in found.values() for each in some}
         is_elsewhere = any(path.startswith("/") and not some for path, some in found.items())
         folders = set(filter(self.tree.leads_to_folder, inside))
         self.found.searched |= folders
         if not folders and not is_elsewhere and not any(map(self._is_file, inside)):
-            self.found.searched.update(places)
+            kept = keeps_configuration(words) and not self._configures
+            below = self.keeper.below
+            self.found.searched.update(*(looked_in(self.tree, each, below) if kept else [each] for each in places))
             self.found.folders.update(places)
 
     def _is_file(self, path: str) -> bool:
@@ -211,6 +222,7 @@ class RunReader:
         elif name == "PYTEST_PLUGINS":
             self._plugins |= set(names(value))
         elif name == "PYTEST_ADDOPTS":
+            self._configures |= not leaves_paths(tuple(value.split()))
             self._plugins.update(plugins(tuple(value.split())))
 
     def _run_by_program(self, word: str, places: list[str]) -> None:
