@@ -26,7 +26,8 @@ ON_PATH: dict[str, tuple[str, dict[str, object]]] = {
     "a package in it": ("token/__init__.py", {}),
     "a test folder": ("tests/token.py", {}),
     "above test packages": ("ns/token.py", {"hidden": {"ns/t/test_b.py": "", "ns/t/__init__.py": ""}}),
-    "beside another test": ("docs/token.py", {"files": {"docs/test_examples.py": ""}}),
+    "beside another test": ("docs/token.py", {"files": {"docs/test_examples.py": ""}, "command": "pytest docs tests"}),
+    "beside a test that is found": ("docs/token.py", {"files": {"docs/test_examples.py": ""}, "command": "pytest"}),
     "beside a conftest": ("docs/token.py", {"files": {"docs/deep/conftest.py": "", "docs/deep/__init__.py": ""}}),
     "pythonpath": ("src/token.py", {"files": {"pytest.ini": "[pytest]\npythonpath = src\n"}}),
     "pythonpath where the command goes": (
@@ -73,6 +74,11 @@ def test_a_module_in_a_folder_that_is_on_the_path_is_the_tasks(tmp_path: Path, c
     folder = path.rpartition("/")[0]
     if folder and (tmp_path / "tree" / folder).is_dir() and case not in MOVED_BY_WORD:
         assert own.owns(Change(folder, "symlink")), "a link would put another folder on the path"
+
+
+def test_a_folder_with_a_test_that_nobody_collects_is_not_on_the_path(tmp_path: Path) -> None:
+    own = owner(tmp_path, {"app/stats/ab_test.py": ""})
+    assert own.owns(Change("app/stats/statistics.py", "file")) is None
 
 
 PACKAGED = {
@@ -132,8 +138,9 @@ def test_a_folder_that_packaging_says_holds_packages_is_on_the_path(tmp_path: Pa
 
 
 MOVED_BY_WORD = {
-    "beside another test", "beside a conftest", "the command's folder", "what a Makefile names",
-    "what a conftest names", "what a hidden test names", "what a helper names", "what a script of the task names",
+    "beside another test", "beside a test that is found", "beside a conftest", "the command's folder",
+    "what a Makefile names", "what a conftest names", "what a hidden test names", "what a helper names",
+    "what a script of the task names",
 }  # fmt: skip
 """Nothing says for certain that the folder is on the path."""
 

@@ -9,7 +9,7 @@ as well hold the module.
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 
 from lego_rl.sandbox.ownership.known.test_names import is_test, is_tests_folder, support_folders
@@ -40,6 +40,7 @@ class ModulePath:
         beside: What the names in `scripts` lie in, where that is not the work tree.
         programs: Python files of the work tree. The words of one count where it speaks of the path.
         workdir: Where the work tree is inside.
+        searched: Folders in which a runner finds tests by itself; ``None`` where it may be any.
     """
 
     tree: TaskTree
@@ -51,6 +52,7 @@ class ModulePath:
     beside: TaskTree | None = None
     programs: tuple[str, ...] = ()
     workdir: str = "/"
+    searched: frozenset[str] | None = None
 
     _known: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
 
@@ -100,6 +102,7 @@ class ModulePath:
             scripts=tuple(name for name in names if name in run.files and not name.endswith(".py")),
             programs=tuple(name for name in names if name.endswith(".py")),
             workdir=task.workdir,
+            searched=run.searched,
         )
 
     @property
@@ -156,7 +159,8 @@ class ModulePath:
             return folder in self._put_by_tests
         if any(f"/{folder}".endswith(f"/{word}") for word in self._named.get(folder.rpartition("/")[2], ())):
             return True
-        return any(map(is_test, self._modules_of(folder)))
+        may_hold_tests = self.searched is None or any(map(partial(_is_within, folder), self.searched))
+        return any(name == "conftest.py" or (may_hold_tests and is_test(name)) for name in self._modules_of(folder))
 
     def is_product(self, path: str) -> bool:
         """Whether a path is, or lies in, a package or module that can be imported and is not called after tests."""
@@ -229,6 +233,11 @@ def _python_around(tree: TaskTree, tests: frozenset[str]) -> Iterator[str]:
     yield from {str(folder / "conftest.py") for file in tests for folder in PurePosixPath(file).parents}
     for folder in support_folders(tests):
         yield from (str(path.relative_to(tree.pristine)) for path in (tree.pristine / folder).rglob("*.py"))
+
+
+def _is_within(folder: str, other: str) -> bool:
+    """Whether one of two folders is, or lies in, the other one."""
+    return other == "." or f"{folder}/".startswith(f"{other}/") or f"{other}/".startswith(f"{folder}/")
 
 
 def _behind_links(tree: TaskTree, folder: str) -> set[str]:
