@@ -184,6 +184,11 @@ def test_an_honest_line_may_be_long() -> None:
     assert merge(change, TOML)[0] is not None
 
 
+def test_an_honest_value_may_be_long_too() -> None:
+    change = Change("setup.cfg", "file", b"[metadata]\nname = calc\nlong_description = " + b"word " * 1_000 + b"\n")
+    assert merge(change, b"[metadata]\nname = b\n") == (change, None)
+
+
 def test_a_value_of_lines_stays_one() -> None:
     content = b'[tool:pytest]\naddopts = -x\n[options]\ninstall_requires =\n  a ; python_version < "3.9"\n  b # c\n'
     assert standard(merged("setup.cfg", content, INI) or b"")["options"] == {

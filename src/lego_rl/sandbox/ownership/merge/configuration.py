@@ -5,6 +5,7 @@ and how. What cannot be read, or read in two ways, is the pristine file. So an h
 data or of a linter counts, and one of ``addopts`` does not.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +33,7 @@ from lego_rl.sandbox.verdict import Change
 MAX_BYTES = 1 << 17
 """Of a configuration file that is merged; a larger one is rolled back."""
 MAX_LINE_BYTES = 2_000
-"""Of one line of an INI file: to find the end of an option's name takes a time that grows with the square of them."""
+"""Of a line of an INI file before its ``=``: to find that takes a time that grows with the square of them."""
 MAX_ALL_BYTES = 1 << 19
 """Of all such files of a patch together; what is beyond is rolled back. Reading them ends with no timeout."""
 
@@ -117,7 +118,8 @@ def _merge_text(name: str, pristine: str, changed: str) -> str | None:
 
 def _check_size(content: bytes, line_bytes: int) -> None:
     """Whether what an agent wrote is read at all; what the task has is read whatever its size."""
-    if len(content) > MAX_BYTES or any(len(line) > line_bytes for line in content.splitlines()):
+    names = (re.split(rb"[=:]", line, maxsplit=1)[0] for line in content.splitlines())
+    if len(content) > MAX_BYTES or any(len(name) > line_bytes for name in names):
         raise UnreadableError("it is too large")
 
 
