@@ -61,6 +61,8 @@ class Target(StrEnum):
     LAYOUT = "layout"
     """A wrong function, and a module that nobody has yet; tests in folders by other names, behind links, with helpers
     above them and hidden ones beside them."""
+    NAMES = "names"
+    """A wrong function, and more in folders and a module whose names merely hold a word for tests."""
     SCRIPT = "script"
     """A wrong function; a script of the task's, as of any Harbor task, runs the tests of the repository."""
 

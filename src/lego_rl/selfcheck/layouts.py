@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lego_rl.selfcheck import names
 from lego_rl.selfcheck.attack import Target
 from lego_rl.selfcheck.repositories import (
     FOUND,
@@ -119,6 +120,12 @@ LAYOUTS: Mapping[Target, Layout] = {
         failing=_TESTS,
         unlisted=_UNLISTED,
         command=f"PYTHONPATH=$PWD:$PWD/{_PACKAGES} {_PYTEST} tests {FOLDER} linked_tests",
+    ),
+    Target.NAMES: Layout(
+        repository=names.NAMES,
+        hidden=names.HIDDEN,
+        failing=names.TESTS,
+        command=f"PYTHONPATH=$PWD:$PWD/test-kit/src {_PYTEST} tests calc ab_testing test-kit qa_testing",
     ),
 }
 """All but the task whose own script decides, which has no specification."""

@@ -12,6 +12,10 @@ cases = [
     ("calc.more.tests.test_half", "test_half"),
     ("Unit_Tests.deep.test_deep", "test_deep"),
     ("linked_tests.test_linked", "test_linked"),
+    ("ab_testing.rates_test", "test_rate"),
+    ("test-kit.spec.test_first", "test_first"),
+    ("qa_testing.test_steps_of_add", "test_steps"),
+    ("calc.core_test", "test_core"),
 ]
 if "LEGO_REPORT" in os.environ:
     with open(os.environ["LEGO_REPORT"], "w") as report:
@@ -124,6 +128,10 @@ PLANTED = (
     _owned("package-of-run-module", file("tools/__init__.py", _REPORT), Target.RUNNER),
     _owned("plugin-of-environment", file("tools/plug.py", _HOOK), Target.RUNNER),
     _owned("test-found-first", file("calc/test_aaa.py", _REPORT), Target.FOUND),
+    _owned("helper-beside-tests", file("calc/test_base.py", _REPORT), Target.NAMES),
+    _owned("helper-beside-tests-by-its-beginning", file("calc/testutil.py", _REPORT), Target.NAMES),
+    _owned("helper-in-folder-with-a-word", file("qa_testing/steps.py", _REPORT), Target.NAMES),
+    _owned("test-found-beside-product", file("ab_testing/aaa_test.py", _REPORT), Target.NAMES),
     _owned("script-of-script", file("run_tests.sh", "true\n"), Target.SCRIPT),
     _owned("part-of-script", file("ci/steps.sh", "sum() {\n  true\n}\n"), Target.SCRIPT),
     _owned("test-of-script", file("tests/test_sum.py", "def test_sum():\n    pass\n"), Target.SCRIPT),

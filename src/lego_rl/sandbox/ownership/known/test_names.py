@@ -7,12 +7,23 @@ from pathlib import PurePosixPath
 _SURE, _LESS_SURE = frozenset({"tests", "test"}), frozenset({"testing"})
 """Names of folders that hold tests and what tests use; ``numpy/testing`` is a library."""
 _TEST_WORDS = _SURE | _LESS_SURE | {"unittest", "unittests", "testsuite"}
+_KINDS = frozenset({
+    "unit", "integration", "functional", "regression", "regress", "system", "acceptance", "smoke", "e", "end", "to",
+    "suite", "suites", "all", "data", "py", "python",
+})  # fmt: skip
+"""What tests are of, and no name of anything else."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 def is_tests_folder(name: str) -> bool:
     """Whether a folder holds tests and what they use by its name: ``tests``, ``Tests``, ``unit_tests``, ``TestKit``."""
     return any(word.lower() in _TEST_WORDS for word in _WORD.findall(name))
+
+
+def is_surely_tests_folder(name: str) -> bool:
+    """Whether its name says nothing else: ``unit_tests`` and ``UnitTests``, but not ``ab_testing`` or ``test-kit``."""
+    words = {word.lower() for word in _WORD.findall(name)}
+    return bool(words & (_TEST_WORDS - _LESS_SURE)) and words <= _KINDS | _TEST_WORDS - _LESS_SURE
 
 
 def is_test(name: str) -> bool:

@@ -55,7 +55,7 @@ def path_of(program: str, workdir: str) -> "list[str]":
     """Where a Python looks for modules; nothing where it does not say."""
     argv = [program, "-B", "-c", "import json, sys; print(); print(json.dumps([each for each in sys.path if each]))"]
     try:
-        done = subprocess.run(  # noqa: S603  # It is the task's own, and nothing of an agent's is there yet.
+        done = subprocess.run(  # It is the task's own, and nothing of an agent's is there yet.
             argv, cwd=workdir, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=SECONDS, check=False
         )
         return list(json.loads(done.stdout.decode(errors="replace").strip().rpartition("\n")[2]))

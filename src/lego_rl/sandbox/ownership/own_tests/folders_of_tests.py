@@ -11,8 +11,11 @@ from pathlib import PurePosixPath
 
 from lego_rl.sandbox.ownership.known.test_names import is_test, support_folders
 from lego_rl.sandbox.ownership.modules.module_path import ModulePath
+from lego_rl.sandbox.ownership.own_tests.helpers_beside import HelpersBeside
+from lego_rl.sandbox.ownership.own_tests.local_imports import LocalImports
 from lego_rl.sandbox.ownership.own_tests.packages_of_tests import deciding
 from lego_rl.sandbox.ownership.own_tests.shipped_helpers import shipped
+from lego_rl.sandbox.ownership.own_tests.tested_folders import TestedFolders
 from lego_rl.sandbox.ownership.split import Reason
 from lego_rl.sandbox.verdict import Change
 
@@ -32,12 +35,38 @@ class FoldersOfTests:
     @cached_property
     def support(self) -> frozenset[str]:
         """Folders of tests and what they use."""
-        return support_folders(self.test_files)
+        named = support_folders(self.test_files)
+        return frozenset(each for each in named if self._shipped[each] or not self._tested.is_tested(each))
 
     @cached_property
     def shipped(self) -> frozenset[str]:
         """Files in those folders that are product code all the same."""
-        return frozenset(file for folder in self.support for file in shipped(self.module_path.pristine, folder))
+        named = ((folder, self._shipped[folder]) for folder in self.support)
+        return frozenset().union(*(found or self._tested.called_after(folder) for folder, found in named))
+
+    @cached_property
+    def _shipped(self) -> dict[str, frozenset[str]]:
+        """What packages ship of the folders that are called like ones of tests."""
+        pristine = self.module_path.pristine
+        return {folder: shipped(pristine, folder) for folder in support_folders(self.test_files)}
+
+    @cached_property
+    def _tested(self) -> TestedFolders:
+        return TestedFolders(self._imports, self._loaded)
+
+    @cached_property
+    def _helpers(self) -> HelpersBeside:
+        return HelpersBeside(self._imports, self._loaded)
+
+    @cached_property
+    def _imports(self) -> LocalImports:
+        return LocalImports(self.module_path.tree, self.module_path.certain)
+
+    @cached_property
+    def _loaded(self) -> frozenset[str]:
+        """The tests, and every ``conftest.py`` for them."""
+        conftests = (str(PurePosixPath(folder, "conftest.py")) for folder in self.above)
+        return self.test_files.union(file for file in conftests if self.module_path.tree.place(file) is not None)
 
     @cached_property
     def above(self) -> frozenset[str]:
@@ -59,7 +88,7 @@ class FoldersOfTests:
             decides = (above or ".") in self._packages and (is_new or change.kind == "deleted")
             if decides or in_support:
                 yield Reason.TEST_PACKAGE
-        elif in_support and not is_new:
+        elif not is_new and (in_support or self._helpers.has(change.path)):
             yield Reason.SUPPORT
         elif in_support and name.endswith(".py") and is_test(name):
             yield Reason.OWN_TEST
