@@ -15,7 +15,8 @@ decides. A package here needs only those before it, and this is the order in whi
 `run`
     What runs the tests. `declared_run` (`script_run` where a script grades) asks `reader`, which reads text after text
     (`command_words`, `shell_texts`, `makefile`, `python_words`, `python_in_shell`); `keeper` keeps of it in `found`
-    what counts by `naming` and is not tested itself (`tested_code`). `testpaths`: where pytest looks by itself. `launched`: programs and variables by name.
+    what counts by `naming` and is not tested itself (`tested_code`). `testpaths`: where pytest looks by
+    itself. `launched`: programs and variables by name.
     `runner_files`: what the configuration of a runner names.
 `modules`
     What would be imported. `module_path` with `packaging_folders`: from where. `tests_side`: what the tests import.
