@@ -106,6 +106,7 @@ class Comparison:
     def __init__(self, tree: LeftTree, pristine: Path, git_dirs: frozenset[str] = frozenset()) -> None:
         self.changes: dict[str, Found] = {}
         self._tree = tree
+        self._pristine = pristine
         self._git_dirs = git_dirs
         self._dropped: dict[str, str] = {}
         self._more_dropped: Counter[str] = Counter()
@@ -182,7 +183,8 @@ class Comparison:
             self._delete(lower, found.path)
             lower = None
         names = self._tree.names(found.path)
-        if (reason := folder_dropped_because(found.path, self._holds(found.path, names), lower)) is not None:
+        holds = self._holds(found.path, names)
+        if (reason := folder_dropped_because(found.path, holds, lower, self._pristine)) is not None:
             self._drop(found.path, reason)
         else:
             self._below(found.path, lower, names, hidden=hidden)

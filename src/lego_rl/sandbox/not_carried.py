@@ -8,7 +8,7 @@ directories under whatever name. Honest agents leave all of it behind without a 
 import os
 import re
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from lego_rl.sandbox.look.files import BARE
 
@@ -47,6 +47,7 @@ _EDITABLE = "__editable__"
 """How the finders begin that an editable installation writes."""
 
 _BUILD = re.compile(r"(?:.*/)?build/(?:lib|lib\.[^/]*|bdist\.[^/]*|temp\.[^/]*|scripts-[^/]*)")
+_PACKAGING = ("setup.py", "setup.cfg", "pyproject.toml")
 _OF_REPOSITORY = frozenset({
     *BARE, "branches", "config", "description", "FETCH_HEAD", "hooks", "index", "info", "logs", "modules", "ORIG_HEAD",
     "packed-refs", "reftable", "shallow", "worktrees",
@@ -81,17 +82,25 @@ def dropped_because(name: str) -> str | None:
     return next(by_suffix, PACKAGE_METADATA if name.startswith(_EDITABLE) else None)
 
 
-def folder_dropped_because(path: str, holds: Holds, lower: Path | None) -> str | None:
+def folder_dropped_because(path: str, holds: Holds, lower: Path | None, pristine: Path) -> str | None:
     """Why a folder is never carried over for what it is, or ``None``.
 
     Args:
         path: In the work tree.
         holds: Whether a name is in the folder as the sandbox left it.
         lower: The pristine folder; ``None`` where it is new. It says what a folder of the task's is.
+        pristine: The pristine work tree.
     """
     if lower is not None:
         return _made_of(_holding(lower))
-    return _made_of(holds) or (BUILD_OUTPUT if _BUILD.fullmatch(path) else None)
+    return _made_of(holds) or (BUILD_OUTPUT if _is_build_output(path, pristine) else None)
+
+
+def _is_build_output(path: str, pristine: Path) -> bool:
+    """Builds write beside the packaging of a project; what is called so in a package of the task's is the product's."""
+    above = pristine / PurePosixPath(path).parent.parent
+    is_package = (above / "__init__.py").is_file() and not any(os.path.lexists(above / name) for name in _PACKAGING)
+    return _BUILD.fullmatch(path) is not None and not is_package
 
 
 def is_part_of_repository(name: str, holds: Holds, lower: Path | None) -> bool:

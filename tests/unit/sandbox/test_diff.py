@@ -166,6 +166,16 @@ def test_what_tools_make_is_not_carried_over_by_what_it_holds(layers: tuple[Path
         assert [why for top, why in patch.dropped.items() if path == top or path.startswith(f"{top}/")] == [reason]
 
 
+def test_a_folder_of_a_package_is_no_build_output(layers: tuple[Path, Path]) -> None:
+    upper, pristine = layers
+    write(pristine, {"calc/__init__.py": b"", "sub/__init__.py": b"", "sub/setup.py": b"", "new/x": b""})
+    write(upper, {f"{folder}/build/lib/x.py": b"" for folder in ("calc", "sub", "new")})
+    write(upper, {"new/__init__.py": b""})
+    patch = OverlaySnapshot(upper).diff(pristine)
+    assert [change.path for change in patch.changes] == ["calc/build/lib/x.py", "new/__init__.py"]
+    assert patch.dropped == {"new/build/lib": "build output", "sub/build/lib": "build output"}
+
+
 @pytest.mark.parametrize("there", [{}, {"store/HEAD": b"12\n", "store/refs/a": b"", "store/objects": b""}])
 def test_a_folder_of_a_product_that_git_would_not_take_for_its_own(
     layers: tuple[Path, Path], there: dict[str, bytes]
