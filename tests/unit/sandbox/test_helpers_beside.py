@@ -40,7 +40,7 @@ def test_what_tests_use_beside_them_is_the_tasks(tmp_path: Path, command: str, p
     assert own.owns(Change(path, "deleted")) is not None
 
 
-@pytest.mark.parametrize("command", COMMANDS[:2])
+@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     "path", ["pkg/ab_test.py", "pkg/test_rates.py", "pkg/test_alone.py", "pkg/base.py", "pkg/calc.py", "lib/add.js"]
 )

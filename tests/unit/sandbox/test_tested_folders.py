@@ -79,10 +79,13 @@ OF_TESTS: dict[str, tuple[str, Files, Files, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("is_by_name", [True, False])
 @pytest.mark.parametrize("case", TESTED)
-def test_what_tests_test_is_the_agents(tmp_path: Path, case: str) -> None:
+def test_what_tests_test_is_the_agents(tmp_path: Path, case: str, *, is_by_name: bool) -> None:
     path, files, hidden, folder = TESTED[case]
-    own = owner(tmp_path, {path: "", **files}, hidden=hidden, env={"PYTHONPATH": f"/app:/app/{folder}"})
+    env = {"PYTHONPATH": f"/app:/app/{folder}"}
+    command = f"pytest {next(iter(hidden))}" if is_by_name else "pytest"
+    own = owner(tmp_path, {path: "", **files}, hidden=hidden, env=env, command=command)
     assert own.owns(Change(path, "file")) is None
 
 

@@ -8,8 +8,10 @@ tested, and stays the agent's whoever runs it (`tested_code`).
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
 
 from lego_rl.sandbox.ownership.known.runners import Runners
+from lego_rl.sandbox.ownership.known.test_names import is_surely_tests_folder, support_folders
 from lego_rl.sandbox.ownership.run.command_words import conftests
 from lego_rl.sandbox.ownership.run.keeper import RunKeeper
 from lego_rl.sandbox.ownership.run.launched import Launched
@@ -73,7 +75,9 @@ class DeclaredRun:
         tests = frozenset(tests)
         loaded = conftests(tree, tests)
         texts = (*beside, *(tree.read(file) for file in sorted({*tests, *loaded})), *packages_of(tree, tests))
-        keeper = RunKeeper(tree, workdir, texts)
+        around = support_folders(tests)
+        unsure = frozenset(each for each in around if not is_surely_tests_folder(PurePosixPath(each).name))
+        keeper = RunKeeper(tree, workdir, texts, unsure)
         reader = RunReader(keeper, naming or Command())
         reader.environment(env)
         reader.read(text, ["."])

@@ -26,6 +26,7 @@ class RunKeeper:
         tree: The task's files.
         workdir: Where the work tree is inside.
         tests: Texts that tell what is tested (`TestedCode`).
+        with_tests: Folders with a word for tests in their names that hold tests, and may be what these test.
         found: What has been found.
         waiting: Files to be read, by their names.
         waiting_last: Those to be read after all others, which only fit a pattern.
@@ -35,11 +36,16 @@ class RunKeeper:
     tree: TaskTree
     workdir: str
     tests: tuple[bytes, ...]
+    with_tests: frozenset[str] = frozenset()
     found: RunFound = field(default_factory=RunFound)
     waiting: dict[str, None] = field(default_factory=dict)
     waiting_last: dict[str, None] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
     _known: dict[frozenset[str], TestedCode] = field(default_factory=dict)
+
+    def is_beside_tests(self, path: str) -> bool:
+        """Whether a file lies in one of `with_tests`: what the tests import there may be what they test."""
+        return any(path.startswith(f"{folder}/") for folder in self.with_tests)
 
     def wait_for(self, path: str) -> None:
         """Have a file read, once; it need not be a file of the run itself."""

@@ -13,6 +13,7 @@ from lego_rl.sandbox.ownership.known.expected_files import is_expected
 from lego_rl.sandbox.ownership.known.launchers import LAUNCHERS, MAKEFILES
 from lego_rl.sandbox.ownership.known.program_names import PROGRAMS
 from lego_rl.sandbox.ownership.known.runners import BUILDS, runners_in
+from lego_rl.sandbox.ownership.known.test_names import is_test
 from lego_rl.sandbox.ownership.merge.manifests import scripts
 from lego_rl.sandbox.ownership.run.command_words import (
     MAX_FILES_OF_RUN,
@@ -283,17 +284,19 @@ class RunReader:
             for place in places:
                 self.keeper.read_by(file, place)
         for name in said.imports:
-            self._imported(name, places, above=[] if not path else [place for place in places if place != "."])
+            above = [] if not path else [place for place in places if place != "."]
+            self._imported(name, places, above, by=path)
         if path and said.imports and not path.endswith(".py"):
             self.found.module_folders.update(places)
 
-    def _imported(self, name: ImportName, places: list[str], above: list[str]) -> None:
+    def _imported(self, name: ImportName, places: list[str], above: list[str], by: str) -> None:
         """A module that a text of the run imports: of one that is tested, too, only names tell the run's own.
 
         Args:
             name: As what.
             places: Folders that the text may be run in.
             above: Those in which everything is the run's that is imported.
+            by: The file that the text is; empty where it is none.
         """
         folders = {*self.found.module_folders, ".", *places}
         if not name.level:
@@ -303,5 +306,6 @@ class RunReader:
             folders = {each[name.level - 1] for each in around if name.level <= len(each)}
         for folder in folders if name.dotted else ():
             for file in self.tree.executed_by(name.dotted, folder):
-                if self.naming.counts(name.dotted) or any(file.startswith(f"{each}/") for each in above):
+                counts = self.naming.counts(name.dotted) or any(file.startswith(f"{each}/") for each in above)
+                if counts and not (is_test(PurePosixPath(by).name) and self.keeper.is_beside_tests(file)):
                     self.keeper.own(file)

@@ -13,7 +13,7 @@ from itertools import takewhile
 from pathlib import PurePosixPath
 
 from lego_rl.sandbox.ownership.known.test_names import is_test, is_tests_folder
-from lego_rl.sandbox.ownership.texts.python_imports import top_modules
+from lego_rl.sandbox.ownership.texts.python_imports import imported, top_modules
 from lego_rl.sandbox.ownership.texts.task_tree import TaskTree
 
 MAX_MODULES = 5_000
@@ -39,11 +39,37 @@ class TestedCode:
     tests: tuple[bytes, ...]
 
     def has(self, path: str) -> bool:
-        """Whether a Python file is a module of what is tested; a test and what lies in a folder of tests never is."""
+        """Whether a Python file is a module of what is tested; what lies in a folder of tests never is.
+
+        What is called like a test is, only where what is tested imports it.
+        """
         place = PurePosixPath(path)
-        if is_test(place.name) or any(map(is_tests_folder, place.parts[:-1])):
+        if self._is_with_tests(place) or (is_test(place.name) and not self._imports(place)):
             return False
         return any(_top(place, folder) in self._tops for folder in self.folders)
+
+    def _imports(self, place: PurePosixPath) -> bool:
+        """Whether a file of what is tested, and that is no test, imports a module that is called like a test."""
+        inside = [place.relative_to(folder) for folder in self.folders if place.is_relative_to(folder)]
+        return any(".".join(each.with_suffix("").parts) in self._imported for each in inside)
+
+    @cached_property
+    def _imported(self) -> frozenset[str]:
+        """Names that what is tested imports of modules that may be called like tests."""
+        found: set[str] = set()
+        files = {file for top in self._tops for file in self._files_of(top)}
+        for place in map(PurePosixPath, sorted(files)[:MAX_MODULES]):
+            text = self.tree.read(str(place))
+            if b"test" not in text or self._is_with_tests(place):
+                continue
+            names = imported(text)
+            for folder in (each for each in self.folders if place.is_relative_to(each)):
+                package = place.relative_to(folder).parts[:-1]
+                found.update(filter(None, (name.resolved(package) for name in names)))
+        return frozenset(found)
+
+    def _is_with_tests(self, place: PurePosixPath) -> bool:
+        return any(map(is_tests_folder, place.parts[:-1]))
 
     @cached_property
     def _tops(self) -> frozenset[str]:
