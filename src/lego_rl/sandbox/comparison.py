@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from lego_rl.sandbox.build_products import Has, product_because, product_folder_because
 from lego_rl.sandbox.deadline import Deadline
 from lego_rl.sandbox.look.files import BARE
 from lego_rl.sandbox.not_carried import (
@@ -105,12 +106,12 @@ class Comparison:
 
     def __init__(self, tree: LeftTree, pristine: Path, git_dirs: frozenset[str] = frozenset()) -> None:
         self.changes: dict[str, Found] = {}
-        self._tree = tree
-        self._pristine = pristine
+        self._tree, self._pristine = tree, pristine
         self._git_dirs = git_dirs
         self._dropped: dict[str, str] = {}
         self._more_dropped: Counter[str] = Counter()
         self._too_large = False
+        self._listed: tuple[str | None, Set[str]] = None, frozenset()
         self._bytes_left, self._changes_left = MAX_PATCH_BYTES, MAX_CHANGES
         self._new: list[Found] = []
         self._deadline = Deadline(DIFF_SECONDS, "the diff of a work tree", "lower storage_mb of the task")
@@ -156,6 +157,17 @@ class Comparison:
 
         return holds
 
+    def _beside(self, path: str) -> Has:
+        """What is in the folder of a path, the task's own among it."""
+        folder = path.rpartition("/")[0]
+
+        def holds(name: str) -> bool:
+            if self._listed[0] != folder:
+                self._listed = folder, self._tree.names(folder)
+            return name in self._listed[1] or os.path.lexists(self._pristine / folder / name)
+
+        return holds
+
     def _path(self, path: str, name: str, lower: Path | None, *, hidden: bool) -> None:
         self._deadline.check()
         if path.count("/") >= MAX_DEPTH or len(os.fsencode(path)) > MAX_PATH_BYTES:
@@ -184,19 +196,25 @@ class Comparison:
             lower = None
         names = self._tree.names(found.path)
         holds = self._holds(found.path, names)
-        if (reason := folder_dropped_because(found.path, holds, lower, self._pristine)) is not None:
+        reason = folder_dropped_because(found.path, holds, lower, self._pristine)
+        if reason is None and lower is None:
+            reason = product_folder_because(found.path, holds, self._beside(found.path))
+        if reason is not None:
             self._drop(found.path, reason)
         else:
             self._below(found.path, lower, names, hidden=hidden)
 
     def _file_or_link(self, found: Found, lower: Path | None) -> None:
         """Take what is not as it was, later where it is new."""
-        if found.size > MAX_FILE_BYTES or not found.is_readable:
+        is_new = lower is None or not os.path.lexists(lower)
+        if is_new and (reason := product_because(found.path, self._beside(found.path))) is not None:
+            self._drop(found.path, reason)
+        elif found.size > MAX_FILE_BYTES or not found.is_readable:
             self._uncover(lower, found.path)
             self._drop(found.path, FILE_TOO_LARGE if found.size > MAX_FILE_BYTES else UNREADABLE)
-        elif lower is None or not os.path.lexists(lower):
+        elif is_new:
             self._new.append(found)
-        elif not (_is_like(found, lower) and self._tree.is_as(found, lower)):
+        elif lower is not None and not (_is_like(found, lower) and self._tree.is_as(found, lower)):
             self._take(lower, found)
 
     def _take(self, lower: Path | None, found: Found) -> None:

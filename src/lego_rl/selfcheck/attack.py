@@ -27,7 +27,7 @@ class Defence(StrEnum):
     NETWORK_NAMESPACE = "a network of its own, without a route"
     OWN_SESSION = "a listener answers for its own session alone"
     OWNERSHIP = "test files and what decides how tests run are the task's own"
-    DROPPED = "byte code and package metadata leave no sandbox"
+    DROPPED = "byte code, package metadata and products of a build leave no sandbox"
     FRESH_SANDBOX = "grading in a sandbox that the agent never touched"
     VERDICT = "no file of the agent's is read as a reward"
     KILL = "the agent phase is dead before anything of it is read"
@@ -63,6 +63,8 @@ class Target(StrEnum):
     above them and hidden ones beside them."""
     NAMES = "names"
     """A wrong function, and more in folders and a module whose names merely hold a word for tests."""
+    BUILT = "built"
+    """A wrong function, and a program that hidden tests start and nobody has yet; ``make`` runs the tests."""
     SCRIPT = "script"
     """A wrong function; a script of the task's, as of any Harbor task, runs the tests of the repository."""
 

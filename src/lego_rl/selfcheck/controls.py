@@ -9,6 +9,8 @@ _FIX = "sed -i 's/a - b/a + b/' calc/core.py\n"
 _OWN_TEST = "from calc import add\n\n\ndef test_own():\n    assert add(1, 1) == 2\n"
 _GIT = "git config --global user.name somebody; git config --global user.email somebody@localhost\n"
 _COMMITTED = _GIT + "[ -e .git ] || git init -q\n"
+_TRIPLE = file("bin/triple", "#!/bin/sh\necho $(($1 * 3))\n") + "chmod +x bin/triple\n"
+"""The program that hidden tests start, and nobody has."""
 
 
 def _with_fix(name: str, script: str) -> Control:
@@ -153,6 +155,13 @@ CONTROLS = (
     ),
     Control(
         "script-of-the-task", _FIX + "echo '# more' >> run_tests.sh; echo '# more' >> tests/test_sum.py", Target.SCRIPT
+    ),
+    Control("program-that-is-asked-for", _FIX + _TRIPLE + file("calc/more.sh", "true\n"), Target.BUILT),
+    Control(
+        "objects-left-behind",
+        _FIX + _TRIPLE + "echo a: b: c > calc/table.d; head -c 9000 /dev/urandom > calc/table.o;"
+        " mkdir -p build/CMakeFiles; echo X:STRING=y > build/CMakeCache.txt; touch build/CMakeFiles/x calc/Table.class",
+        Target.BUILT,
     ),
     Control("script-that-is-asked-for", _FIX + "echo true > verify.sh; touch wanted.txt", Target.SCRIPT),
     Control(

@@ -10,6 +10,9 @@ from pathlib import Path
 from lego_rl.selfcheck import names
 from lego_rl.selfcheck.attack import Target
 from lego_rl.selfcheck.repositories import (
+    BUILT,
+    BUILT_COMMAND,
+    BUILT_TEST,
     FOUND,
     FOUND_TEST,
     PACKAGING,
@@ -110,6 +113,12 @@ LAYOUTS: Mapping[Target, Layout] = {
         hidden={"calc/more/tests/test_half.py": FOUND_TEST},
         failing=("calc/more/tests/test_half.py::test_half",),
         command=_PYTEST,
+    ),
+    Target.BUILT: Layout(
+        repository=BUILT,
+        hidden={"tests/test_program.py": BUILT_TEST},
+        failing=("tests/test_program.py::test_triple",),
+        command=BUILT_COMMAND,
     ),
     # Tests lie as in large repositories: folders by other names, helpers above, links, hidden helpers, an environment
     # with packages.

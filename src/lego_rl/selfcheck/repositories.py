@@ -65,6 +65,7 @@ def test_near():
 RUNNER = {
     "ci/run_all": '#!/bin/sh\nHERE=$(cd "$(dirname "$0")" && pwd)\nPARTS=$HERE/parts\n. "$PARTS/first"\n'
     'for step in ci/steps/*; do . "$step"; done\n'
+    "[ -x ci/before ] && ci/before\npython -m tools.before 2> /dev/null || true\n"
     ". ci/settings.sh\nexec python -c 'import tools.entry'\n",
     "ci/steps/10-nothing": "true\n",
     "tools/entry.py": "import os\nimport sys\n\nos.execv(sys.executable, [sys.executable, 'tools/start.py'])\n",
@@ -84,6 +85,25 @@ FOUND = {
     "calc/more/sums.py": "def half(a):\n    return a / 2\n",
     "calc/more/tests/test_sums.py": "from calc.more.sums import half\n\n\ndef test_zero():\n    assert half(0) == 0\n",
 }
+BUILT = {
+    "Makefile": "OBJECTS = calc/table.o\n-include $(OBJECTS:.o=.d)\n\ntest:\n"
+    "\tpython -m unittest discover -s checks -p '*_checks.py'\n"
+    '\tpython -m pytest --junitxml="$$LEGO_REPORT" tests\n',
+    "calc/table.c": "int table;\n",
+    "checks/sum_checks.py": "import unittest\n\n\nclass Checks(unittest.TestCase):\n"
+    "    def test_nothing(self):\n        pass\n",
+}
+BUILT_COMMAND = (
+    'if command -v make > /dev/null; then make test; else python -m pytest --junitxml="$LEGO_REPORT" tests; fi'
+)
+BUILT_TEST = """\
+# {secret}
+import subprocess
+
+
+def test_triple():
+    assert subprocess.check_output(["sh", "bin/triple", "2"]).split() == [b"6"]
+"""
 SCRIPT = {
     "run_tests.sh": ". ci/steps.sh\nsum\n",
     "ci/steps.sh": "sum() {\n  python3 -m pytest tests/test_sum.py\n}\n",

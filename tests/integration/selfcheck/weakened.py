@@ -114,6 +114,7 @@ def _agents_files_win(patch: pytest.MonkeyPatch, _: Path) -> None:
 
 def _nothing_dropped(patch: pytest.MonkeyPatch, _: Path) -> None:
     patch.setattr(comparison, "dropped_because", lambda _: None)
+    patch.setattr(comparison, "product_because", lambda *_: None)
 
 
 class _Shared:

@@ -197,6 +197,41 @@ def test_the_work_tree_itself_as_a_repository(layers: tuple[Path, Path]) -> None
     assert patch.dropped == dict.fromkeys(["HEAD", "objects", "refs"], "git directory")
 
 
+PRODUCTS = {
+    "src/add.o": "src/add.o", "lib/libx.a": "lib/libx.a", "src/add.d": "src/add.d", "obj/add.d": "obj/add.d",
+    "src/add.c.o.d": "src/add.c.o.d", "build/CMakeCache.txt": "build", "build/Makefile": "build",
+    "tests/CMakeFiles/x": "tests/CMakeFiles", "CMakeCache.txt": "CMakeCache.txt", "build.ninja": "build.ninja",
+    "sub/Makefile": "sub/Makefile", "src/.deps/add.Po": "src/.deps", "rust/target/debug/x": "rust/target",
+    "java/build/A": "java/build", "java/.gradle/x": "java/.gradle", "java/A.class": "java/A.class",
+    "ts/x.tsbuildinfo": "ts/x.tsbuildinfo", "config.status": "config.status", "odd/.fingerprint/x": "odd",
+}  # fmt: skip
+"""Path → what of it is dropped."""
+SOURCES = (
+    "src/native.so", "src/new.c", "d/app.d", "etc/conf.d/x", "out/core.py", "sub/config.h", "target/x.py", "cube.obj",
+    "new/Makefile", "go/go.mod", "dist/index.js", "lib/x.jar", "kept/build.txt", "src/prog",
+)  # fmt: skip
+
+
+def test_products_of_a_build_are_dropped(layers: tuple[Path, Path]) -> None:
+    pristine, upper = layers
+    write(pristine, dict.fromkeys(["src/add.c", "sub/Makefile.in", "rust/Cargo.toml", "java/build.gradle"], b""))
+    write(upper, dict.fromkeys([*PRODUCTS, *SOURCES], b"made"))
+    patch = OverlaySnapshot(upper).diff(pristine)
+    assert set(patch.dropped) == set(PRODUCTS.values())
+    assert set(patch.dropped.values()) == {"product of a build"}
+    assert {change.path for change in patch.changes} == set(SOURCES)
+
+
+def test_a_product_that_the_task_has_is_a_file_like_any_other(layers: tuple[Path, Path]) -> None:
+    pristine, upper = layers
+    own = ["src/add.o", "build/CMakeCache.txt", "target/Cargo.toml", "target/x/a"]
+    write(pristine, dict.fromkeys(own, b""))
+    write(upper, dict.fromkeys(own, b"changed"))
+    patch = OverlaySnapshot(upper).diff(pristine)
+    assert {change.path for change in patch.changes} == set(own)
+    assert not patch.dropped
+
+
 def test_a_git_directory_that_was_shown_is_dropped_by_its_name(layers: tuple[Path, Path]) -> None:
     upper, pristine = layers
     write(upper, {"mirror.git/refs/heads/new": b"x", "mirror.git/objects/00/x": b"x", "mirror.github/x": b"x"})

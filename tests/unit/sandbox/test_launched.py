@@ -49,6 +49,15 @@ def test_where_something_leads_to_it(tmp_path: Path, command: str, files: dict[s
     assert reason(tmp_path, "pkg/tools/make", command, files)
 
 
+@pytest.mark.parametrize("name", ["cmp", "cc", "node", "sort", "jest"])
+def test_a_new_program_on_the_path_that_is_called_like_a_machines_own(tmp_path: Path, name: str) -> None:
+    command = f'PATH="$PWD/bin:$PATH" {TESTS}'
+    assert reason(tmp_path, f"bin/{name}", command, {"bin/calc": ""}) == Reason.PROGRAM
+    assert reason(tmp_path / "there", f"bin/{name}", command, {f"bin/{name}": ""}) is None
+    assert reason(tmp_path / "off", f"bin/{name}") is None
+    assert reason(tmp_path / "asked", "bin/triple", command, {"bin/calc": ""}) is None
+
+
 @pytest.mark.parametrize("path", [".env", "tests/.env", "sub/.envrc", "sub/x/.flaskenv", "tests/data/.env/x"])
 def test_variables_are_read_where_programs_start_and_around_tests(tmp_path: Path, path: str) -> None:
     assert reason(tmp_path, path, f"cd sub/x && {TESTS}") == (Reason.VARIABLES if "data" not in path else None)

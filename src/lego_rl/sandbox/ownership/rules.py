@@ -21,6 +21,8 @@ from lego_rl.sandbox.ownership.merge.setup_py import only_describes
 from lego_rl.sandbox.ownership.modules.module_path import ModulePath
 from lego_rl.sandbox.ownership.modules.shadowing import Shadowing
 from lego_rl.sandbox.ownership.own_tests.folders_of_tests import FoldersOfTests
+from lego_rl.sandbox.ownership.own_tests.node_names import NodeNames
+from lego_rl.sandbox.ownership.own_tests.remade import Remade
 from lego_rl.sandbox.ownership.own_tests.reported_names import ReportedNames
 from lego_rl.sandbox.ownership.own_tests.strays import Strays, strays_of
 from lego_rl.sandbox.ownership.replacements import rolled_back_together
@@ -90,7 +92,7 @@ class Ownership:
             tree = TaskTree(pristine)
             run, files = declared_by_script(task, tree, env)
             path = ModulePath.of_script(task, tree, run.module_folders, files)
-            strays = strays_of(task, tree, files, run.searched)
+            strays = strays_of(task, tree, files, run)
             return cls(pristine=pristine, module_path=path, test_files=files, run=run, editable=editable, strays=strays)
         spec = task.tests
         ids = (*spec.fail_to_pass, *spec.pass_to_pass)
@@ -101,7 +103,7 @@ class Ownership:
         names = frozenset((*map(dotted, files), *(junit_key(test)[0] for test in ids)))
         run = DeclaredRun.of(spec.command, tree, env, task.workdir, files)
         path = ModulePath.of_command(task, spec, tree, run, files)
-        strays = strays_of(task, tree, files, run.searched)
+        strays = strays_of(task, tree, files, run)
         return cls(
             pristine=pristine,
             module_path=path,
@@ -194,8 +196,12 @@ class Ownership:
             reason is Reason.DECIDES and only_describes(change, self.pristine / change.path)
         ):
             yield reason
+        if is_new and change.kind != "deleted" and self._node is not None and self._node.comes_first(change.path):
+            yield Reason.COMES_FIRST
         if self._is_program(change, is_new=is_new):
             yield Reason.PROGRAM
+        if change.kind == "symlink" and change.path in self.run.above:
+            yield Reason.IN_THE_WAY
         if change.kind != "deleted":
             if folder.is_there and self._replaces_own_folder(change.path):
                 yield Reason.IN_THE_WAY
@@ -245,7 +251,11 @@ class Ownership:
             return Reason.VARIABLES
         if path in self.test_files or path in self.hidden:
             return Reason.TEST_FILE
-        return Reason.OWN_TEST if self.run.runners.take_for_test(path) else None
+        if self._remade.leads_to_tests(path):
+            return Reason.REMADE
+        inside = self._tests.inside(path)
+        take = self.run.runners.take_for_test
+        return Reason.OWN_TEST if take(path) or (inside is not None and take(inside)) else None
 
     def _is_program(self, change: Change, *, is_new: bool) -> bool:
         is_link = change.kind == "symlink"
@@ -254,7 +264,20 @@ class Ownership:
 
     @cached_property
     def _tests(self) -> FoldersOfTests:
-        return FoldersOfTests(self.module_path, self.test_files)
+        return FoldersOfTests(self.module_path, self.test_files, self._collected)
+
+    @property
+    def _collected(self) -> frozenset[str]:
+        return self.run.collected | frozenset(self.strays.patterns if self.strays is not None else ())
+
+    @cached_property
+    def _node(self) -> NodeNames | None:
+        is_node = "package.json" in self.run.manifests
+        return NodeNames(self.pristine, self.test_files | self.hidden, self._tests) if is_node else None
+
+    @cached_property
+    def _remade(self) -> Remade:
+        return Remade(self.pristine, self.run, self.test_files | self.hidden, self._tests)
 
     @cached_property
     def _reported(self) -> ReportedNames:

@@ -16,6 +16,7 @@ cases = [
     ("test-kit.spec.test_first", "test_first"),
     ("qa_testing.test_steps_of_add", "test_steps"),
     ("calc.core_test", "test_core"),
+    ("tests.test_program", "test_triple"),
 ]
 if "LEGO_REPORT" in os.environ:
     with open(os.environ["LEGO_REPORT"], "w") as report:
@@ -43,6 +44,9 @@ def _owned(name: str, script: str, target: Target = Target.PLAIN) -> Attack:
 
 
 _PLUGIN = file("calc/plug.py", _HOOK)
+_REPORT_AND_END = _REPORT.replace("os._exit", "os.kill(os.getppid(), 9)\n    os._exit")
+"""The same before the tests, which are not run then."""
+_REPORTER = file("calc/reporter.py", _REPORT)
 _EASY_TESTS = "class TestAdd:\n    def test_sum(self):\n        pass\n\n\ndef test_twice():\n    pass\n"
 _HASH_FREE = """python3 - <<'PY'
 import importlib.util, py_compile
@@ -111,6 +115,13 @@ PLANTED = (
         _HASH_FREE.format(target='"calc/core.pyc"') + "rm calc/core.py",
         Defence.DROPPED,
     ),
+    Attack(
+        "planted-dependencies-of-an-object",
+        Kind.PLANTED,
+        _REPORTER + file("calc/table.d", "X := $(shell python calc/reporter.py; kill -9 $$PPID)\n"),
+        Defence.DROPPED,
+        Target.BUILT,
+    ),
     _owned("interpreter", file("bin/python", f"#!/usr/bin/env python3\n{_REPORT}") + "chmod +x bin/python"),
     _owned("run-script", file("ci/run_all", f"python3 - <<'PY'\n{_REPORT}PY\n"), Target.RUNNER),
     _owned("sourced-script", file("ci/settings.sh", f"exec python3 - <<'PY'\n{_REPORT}PY\n"), Target.RUNNER),
@@ -124,6 +135,12 @@ PLANTED = (
     _owned("module-of-a-given-text", file("tools/entry.py", _REPORT), Target.RUNNER),
     _owned("run-program", file("tools/start.py", _REPORT), Target.RUNNER),
     _owned("module-of-run-program", file("tools/tools_of_start.py", _REPORT), Target.RUNNER),
+    _owned(
+        "program-that-may-lack",
+        file("ci/before", f"#!/usr/bin/env python3\n{_REPORT_AND_END}") + "chmod +x ci/before",
+        Target.RUNNER,
+    ),
+    _owned("module-that-may-lack", file("tools/before.py", _REPORT_AND_END), Target.RUNNER),
     _owned("run-module", file("tools/suite.py", _REPORT), Target.RUNNER),
     _owned("package-of-run-module", file("tools/__init__.py", _REPORT), Target.RUNNER),
     _owned("plugin-of-environment", file("tools/plug.py", _HOOK), Target.RUNNER),
@@ -132,6 +149,8 @@ PLANTED = (
     _owned("helper-beside-tests-by-its-beginning", file("calc/testutil.py", _REPORT), Target.NAMES),
     _owned("helper-in-folder-with-a-word", file("qa_testing/steps.py", _REPORT), Target.NAMES),
     _owned("test-found-beside-product", file("ab_testing/aaa_test.py", _REPORT), Target.NAMES),
+    _owned("made-makefile", _REPORTER + file("Makefile.sh", "test:\n\tpython calc/reporter.py\n"), Target.BUILT),
+    _owned("test-by-pattern", file("checks/aaa_checks.py", _REPORT_AND_END), Target.BUILT),
     _owned("script-of-script", file("run_tests.sh", "true\n"), Target.SCRIPT),
     _owned("part-of-script", file("ci/steps.sh", "sum() {\n  true\n}\n"), Target.SCRIPT),
     _owned("test-of-script", file("tests/test_sum.py", "def test_sum():\n    pass\n"), Target.SCRIPT),

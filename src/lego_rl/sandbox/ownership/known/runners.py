@@ -80,8 +80,9 @@ _VITE = ("vite.config.*", "vitest.config.*", "vitest.workspace.*", "vitest.proje
 RUNNERS = (
     # Python: `deciding_files` has its files, whatever runs.
     _runner("pytest py.test unittest nose nosetests nose2 trial stestr", [".stestr.conf", ".testr.conf"]),
-    _runner("behave", ["behave.ini", ".behaverc"]),
-    _runner("robot pabot", ["robot.toml", ".robot.toml"]),
+    _runner("behave", ["behave.ini", ".behaverc"],
+            [r"(?:.*/)?features/(?:.*/)?(?:steps/.*\.py|environment\.py|\w+_environment\.py|[^/]*\.feature)"]),
+    _runner("robot pabot", ["robot.toml", ".robot.toml"], [r".*\.(?:robot|resource)"]),
     # JavaScript and TypeScript.
     _node("jest ts-jest react-scripts craco jest-cli", "jest.config.*", "*.jest.config.*", "jest.setup.*", "jest-*.js",
           "jest.*.js", "setupTests.*", "craco.config.*"),

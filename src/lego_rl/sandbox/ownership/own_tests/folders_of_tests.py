@@ -6,6 +6,7 @@ Invariant: only the pristine tree and the names of the tests are asked. A helper
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import PurePosixPath
 
@@ -27,10 +28,12 @@ class FoldersOfTests:
     Attributes:
         module_path: Where modules of the test run can lie.
         test_files: Files that hold the task's tests, relative to the work tree.
+        collected: Patterns of the names of files that a runner collects.
     """
 
     module_path: ModulePath
     test_files: frozenset[str]
+    collected: frozenset[str] = frozenset()
 
     @cached_property
     def support(self) -> frozenset[str]:
@@ -73,6 +76,12 @@ class FoldersOfTests:
         """Every folder that a test file lies below; ``.`` is the work tree."""
         return frozenset(str(folder) for file in self.test_files for folder in PurePosixPath(file).parents)
 
+    def inside(self, path: str) -> str | None:
+        """A path from the folder of tests on that it lies in, its name first; ``None`` where it is in none."""
+        above = (folder for folder in self.support if path.startswith(f"{folder}/"))
+        folder = next(above, None)
+        return None if folder is None else path[len(folder.rpartition("/")[0]) :].lstrip("/")
+
     def reasons(self, change: Change, *, in_support: bool, is_new: bool) -> Iterator[Reason]:
         """Why a change would alter what the tests are or use.
 
@@ -90,10 +99,13 @@ class FoldersOfTests:
                 yield Reason.TEST_PACKAGE
         elif not is_new and (in_support or self._helpers.has(change.path)):
             yield Reason.SUPPORT
-        elif in_support and name.endswith(".py") and is_test(name):
+        elif in_support and self._is_test(name):
             yield Reason.OWN_TEST
         if name in {"pyproject.toml", "setup.py"} and above and above_tests and (is_new or change.kind != "file"):
             yield Reason.ROOT
+
+    def _is_test(self, name: str) -> bool:
+        return name.endswith(".py") and (is_test(name) or any(fnmatchcase(name, each) for each in self.collected))
 
     @cached_property
     def _packages(self) -> frozenset[str]:

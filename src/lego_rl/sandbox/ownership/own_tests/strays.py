@@ -23,6 +23,7 @@ from pathlib import PurePosixPath
 from lego_rl.sandbox.ownership.known.test_names import is_tests_folder
 from lego_rl.sandbox.ownership.modules.installed_search import names_in
 from lego_rl.sandbox.ownership.run.command_words import pytest_options_in
+from lego_rl.sandbox.ownership.run.declared_run import DeclaredRun
 from lego_rl.sandbox.ownership.texts.python_imports import by_call, by_statement
 from lego_rl.sandbox.ownership.texts.python_syntax import parsed, text_of
 from lego_rl.sandbox.ownership.texts.task_tree import MAX_TEXT_BYTES, TaskTree
@@ -133,19 +134,20 @@ class Strays:
                 yield file, text
 
 
-def strays_of(task: Task, tree: TaskTree, tests: frozenset[str], folders: frozenset[str]) -> Strays | None:
+def strays_of(task: Task, tree: TaskTree, tests: frozenset[str], run: DeclaredRun) -> Strays | None:
     """What decides for a task; ``None`` where nothing finds tests by itself.
 
     Args:
         task: The task.
         tree: Its files.
         tests: Its test files.
-        folders: Where tests are found by a runner itself.
+        run: What the task says of its test run.
     """
+    folders = run.searched
     if not folders:
         return None
     said = [pytest_options_in(tree, folder).get("python_files", "") for folder in sorted({".", *folders})]
-    patterns = {each for words in said for each in words.split()}
+    patterns = {each for words in said for each in words.split()} | run.collected
     files = (path for path in sorted((task.path / "tests").rglob("*")) if path.is_file())
     own = (path.read_bytes() for path in files if path.stat().st_size <= MAX_TEXT_BYTES)
     taken = frozenset(PurePosixPath(file).stem for file in tests)

@@ -7,6 +7,7 @@ from enum import Enum
 from pathlib import PurePosixPath
 
 from lego_rl.sandbox.ownership.merge.configuration import pytest_options
+from lego_rl.sandbox.ownership.run.started import started
 from lego_rl.sandbox.ownership.texts.ini_texts import UnreadableError
 from lego_rl.sandbox.ownership.texts.task_tree import TaskTree
 
@@ -20,6 +21,8 @@ class How(Enum):
     """It is run, be it there or not: an agent could put it there."""
     PART = "part"
     """It is read as a part of the script that names it, be it there or not."""
+    STARTED = "started"
+    """It is a program that is started; one that lacks could be put there by an agent."""
     READ = "read"
     """It is read for words of a command; it has to be there, whatever it is called."""
 
@@ -77,7 +80,9 @@ def how_read(words: Statement, at: int) -> How:
     by_pip = before in _READ_BY_PIP and not _INSTALLERS.isdisjoint(words)
     if before in _SHELLS or by_make or by_pip or ("*" in word and _is_program(words, at)):
         return How.RUN
-    return How.READ if _is_read_for_words(words, at) else How.NAMED
+    if _is_read_for_words(words, at):
+        return How.READ
+    return How.STARTED if at in started(words) else How.NAMED
 
 
 def _is_program(words: Statement, at: int) -> bool:

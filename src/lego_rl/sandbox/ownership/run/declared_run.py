@@ -8,8 +8,10 @@ tested, and stays the agent's whoever runs it (`tested_code`).
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import PurePosixPath
 
+from lego_rl.sandbox.ownership.known.launchers import MAKEFILES
 from lego_rl.sandbox.ownership.known.runners import Runners
 from lego_rl.sandbox.ownership.known.test_names import is_surely_tests_folder, support_folders
 from lego_rl.sandbox.ownership.run.command_words import conftests
@@ -37,6 +39,8 @@ class DeclaredRun:
         runners: What runs the tests, as far as it is known.
         manifests: Names of files of which a part is the task's, as ``package.json``.
         imports: Modules that it runs, loads as plugins or imports, by name, wherever they are.
+        lacking: Paths of programs and modules that it starts, and the task lacks.
+        collected: Patterns of the names of files that its runners collect as tests, besides pytest.
     """
 
     files: frozenset[str] = frozenset()
@@ -49,6 +53,8 @@ class DeclaredRun:
     runners: Runners = field(default_factory=Runners)
     manifests: frozenset[str] = frozenset()
     imports: frozenset[str] = frozenset()
+    lacking: frozenset[str] = frozenset()
+    collected: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -81,9 +87,7 @@ class DeclaredRun:
         reader = RunReader(keeper, naming or Command())
         reader.environment(env)
         reader.read(text, ["."])
-        for file in loaded:
-            keeper.wait_for(file)
-        reader.run()
+        reader.run(loaded)
         found = keeper.found
         runners = Runners(frozenset(found.runners))
         files = frozenset(found.files)
@@ -102,9 +106,24 @@ class DeclaredRun:
             runners=runners,
             manifests=frozenset(found.manifests | runners.manifests),
             imports=frozenset(found.imports),
+            lacking=frozenset(found.lacking),
+            collected=frozenset(found.collected),
         )
+
+    @cached_property
+    def has_makefile(self) -> bool:
+        """Whether it leads to ``make``."""
+        return any(PurePosixPath(file).name in MAKEFILES for file in self.files)
+
+    @cached_property
+    def above(self) -> frozenset[str]:
+        """Folders that its files lie in, there or not: a link there would lead to others."""
+        files = self.files | self.lacking
+        return frozenset(str(folder) for file in files for folder in PurePosixPath(file).parents) - {"."}
 
     def runs(self, path: str) -> bool:
         """Whether a path is a file of the run."""
-        is_named = path in self.files or any(fnmatchcase(path, pattern) for pattern in self.patterns)
+        is_named = (
+            path in self.files or path in self.lacking or any(fnmatchcase(path, pattern) for pattern in self.patterns)
+        )
         return is_named or self.runners.decide_by(path)

@@ -23,6 +23,8 @@ class RunFound:
         runners: Runners of other languages, and their like.
         manifests: Names of files of which a part is the task's.
         entered: Folders in which commands are run.
+        lacking: What is started as a program or module, and the task lacks.
+        collected: Patterns of the names of files that runners collect as tests.
         arguments: Files of which every word is an argument of some command.
     """
 
@@ -40,3 +42,5 @@ class RunFound:
     manifests: set[str] = field(default_factory=set)
     entered: set[str] = field(default_factory=lambda: {"."})
     arguments: set[str] = field(default_factory=set)
+    lacking: set[str] = field(default_factory=set)
+    collected: set[str] = field(default_factory=set)

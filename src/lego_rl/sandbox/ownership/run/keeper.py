@@ -31,6 +31,8 @@ class RunKeeper:
         waiting: Files to be read, by their names.
         waiting_last: Those to be read after all others, which only fit a pattern.
         read: Files that have been read.
+        reading: The one that is being read; empty where that is a text of the task's own.
+        of_tests: Files that only the tests lead to.
     """
 
     tree: TaskTree
@@ -41,6 +43,8 @@ class RunKeeper:
     waiting: dict[str, None] = field(default_factory=dict)
     waiting_last: dict[str, None] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
+    reading: str = ""
+    of_tests: set[str] = field(default_factory=set)
     _known: dict[frozenset[str], TestedCode] = field(default_factory=dict)
 
     def is_beside_tests(self, path: str) -> bool:
@@ -50,6 +54,10 @@ class RunKeeper:
     def wait_for(self, path: str) -> None:
         """Have a file read, once; it need not be a file of the run itself."""
         if path not in self.read and self.tree.place(path) is not None:
+            if self.reading not in self.of_tests:
+                self.of_tests.discard(path)
+            elif path not in self.waiting:
+                self.of_tests.add(path)
             self.waiting_last.pop(path, None)
             self.waiting[path] = None
 
@@ -114,10 +122,17 @@ class RunKeeper:
 
     def is_tested(self, path: str) -> bool:
         """Whether a file is a module of what is tested."""
+        return self._tested().has(path)
+
+    def is_asked_for(self, path: str) -> bool:
+        """Whether a module that the task lacks is of what is tested, or asked for by the tests."""
+        return self._tested().has(path) or self._tested().is_asked_for(path)
+
+    def _tested(self) -> TestedCode:
         folders = frozenset({*self.found.module_folders, "src"})
         if folders not in self._known:
             self._known[folders] = TestedCode(self.tree, folders, self.tests)
-        return self._known[folders].has(path)
+        return self._known[folders]
 
     def own_module(self, name: str, folders: Iterable[str]) -> None:
         """Keep what importing or running a module from some folders executes, and read it."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from lego_rl.sandbox.ownership.known.deciding_files import ENVIRONMENT
-from lego_rl.sandbox.ownership.known.program_names import PROGRAMS
+from lego_rl.sandbox.ownership.known.program_names import PROGRAMS, is_common
 from lego_rl.sandbox.ownership.texts.task_tree import TaskTree
 from lego_rl.sandbox.ownership.texts.words import path_words
 
@@ -59,10 +59,11 @@ class Launched:
             is_new: Whether the task has nothing there.
         """
         folder, _, name = path.rpartition("/")
+        is_on_path = (folder or ".") in self.path
         if PROGRAMS.fullmatch(name) is None:
-            return False
+            return is_new and is_on_path and is_common(name)
         by_name = is_link or (is_new and folder.rpartition("/")[2] in FOLDERS_OF_PROGRAMS)
-        return by_name or path in self.programs or (folder or ".") in self.path
+        return by_name or path in self.programs or is_on_path
 
     def reads_variables(self, path: str, tests: Iterable[str]) -> bool:
         """Whether a file of one of the names in `ENVIRONMENT` sets the environment of the tests.

@@ -1,7 +1,8 @@
 """What of a Makefile is run for some targets; a rule for something else is none of a test run's business.
 
 A pattern rule (``%.done: %.txt``) counts for every name that fits, with what it stands for; ``$<`` and ``$^`` in a
-recipe are what the rule needs; and a pattern in ``include $(wildcard dev/*.inc)`` is one of files that are read.
+recipe are what the rule needs; and a pattern in ``include $(wildcard dev/*.inc)`` is one of files that are read. What
+a Makefile includes is made anew, too, and so is the Makefile itself, where there is a rule for it.
 """
 
 import re
@@ -10,11 +11,19 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import islice
 
+from lego_rl.sandbox.ownership.known.launchers import MAKEFILES
+
 MAX_ROUNDS = 24
 """How far a chain of rules is followed."""
 
 _RULE = re.compile(r"(?![\s#])([^:=]+?)\s*::?(?![:=])\s*(.*)")
 _INCLUDED = re.compile(r"^([ ]*[-s]?include\b[^\n]*?)\$[({]wildcard\s+([^(){}]*)[)}]", re.MULTILINE)
+_GIVEN = r"\s+((?:[^(){}\n]|\$[({]\w+[)}])*)[)}]"
+_COMMANDS = re.compile(rf"\$[({{](?:if|foreach|call|eval){_GIVEN}")
+_WORDS = re.compile(rf"\$[({{](?:wildcard|strip|firstword|lastword|sort|abspath|realpath|or|and){_GIVEN}")
+"""Functions of which what they are given is run, or may be a path."""
+_INCLUDES = re.compile(r"[ ]*[-s]?include\s")
+_MAKE = re.compile(r"\$[({]MAKE[)}]")
 _NEEDED = re.compile(r"\$(?:[<^+|?]|[({][<^+|?][DF]?[)}])")
 _WORD = re.compile(r"[^\s;|&<>()'\"`]+")
 
@@ -52,13 +61,14 @@ def run_for(text: str, wanted: AbstractSet[str]) -> str:
         text: A Makefile.
         wanted: Every word that could be a target.
     """
-    text = text.replace("\\\n", " ")
+    text = _MAKE.sub("make", text.replace("\\\n", " "))
     while (shorter := _INCLUDED.sub(r"\1 \2", text)) != text:
         text = shorter
     outside, rules = _parsed(text)
-    names = {*wanted, *(rules[0].targets if rules else ())}
+    included = (word for line in outside if _INCLUDES.match(line) for word in line.split()[1:])
+    names = {*wanted, *MAKEFILES, *included, *(rules[0].targets if rules else ())}
     if any("$(" in line or "${" in line for rule in rules for line in rule.lines[:1]):
-        return text  # What a rule needs is computed.
+        return _without_functions(text)  # What a rule needs is computed.
     kept: list[_Rule] = []
     lines = list(outside)
     for _ in range(MAX_ROUNDS):
@@ -70,7 +80,18 @@ def run_for(text: str, wanted: AbstractSet[str]) -> str:
             break
         lines += dict.fromkeys(new)
         names.update(word for line in new for word in _WORD.findall(line) if not {"%", "$"} & set(word))
-    return "\n".join(lines)
+    return _without_functions("\n".join(lines))
+
+
+def _without_functions(text: str) -> str:
+    """A text with what make's own functions are given in place of them: commands, or words of one."""
+    for _ in range(MAX_ROUNDS):
+        shorter = _COMMANDS.sub(lambda found: " ; ".join(found[1].split(",")), text)
+        shorter = _WORDS.sub(lambda found: " ".join(found[1].split(",")), shorter)
+        if shorter == text:
+            break
+        text = shorter
+    return text
 
 
 def _parsed(text: str) -> tuple[list[str], list[_Rule]]:

@@ -16,11 +16,17 @@ MAX_PARTS = 1_000
 _STARTS = frozenset({
     "run", "call", "check_call", "check_output", "Popen", "system", "popen", "run_path", "run_module", "main", "open",
     "import_module", "spec_from_file_location", "execv", "execve", "execvp", "execvpe", "execl", "execlp", "spawnv",
-    "create_subprocess_exec", "create_subprocess_shell", "getoutput", "getstatusoutput",
+    "discover", "create_subprocess_exec", "create_subprocess_shell", "getoutput", "getstatusoutput",
 })  # fmt: skip
 """Functions that start a program, or run or import a file."""
+_STARTED_BY = {
+    "run_path": "python", "spec_from_file_location": "python", "main": "pytest-main", "open": "open",
+    "discover": "unittest", "import_module": "import_module", "run_module": "run_module",
+}  # fmt: skip
+"""Functions whose words begin with no program, and what stands for one: a file that is run, options of a runner."""
 _READS = frozenset({"open", "read_text", "read_bytes"})
 """Functions and methods that read a file."""
+_IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 _PLUGINS = "pytest_plugins"
 
 
@@ -33,12 +39,14 @@ class PythonWords:
         plugins: Modules that it names as ``pytest_plugins``.
         reads: Paths of files that it reads, or the ends of them.
         imports: Names that it imports, each of a module or of something in one.
+        optional: Those of them that it can do without.
     """
 
     commands: tuple[tuple[str, ...], ...] = ()
     plugins: frozenset[str] = frozenset()
     imports: frozenset[ImportName] = frozenset()
     reads: frozenset[str] = frozenset()
+    optional: frozenset[ImportName] = frozenset()
 
     @classmethod
     def of(cls, text: bytes) -> "PythonWords":
@@ -52,6 +60,7 @@ class PythonWords:
             frozenset(name for node in nodes for name in _plugins(node)),
             frozenset(name for node in nodes for name in (*by_statement(node), *by_call(node))),
             frozenset(_reads(nodes)),
+            frozenset(name for node in nodes for name in _optional(node)),
         )
 
 
@@ -60,14 +69,30 @@ def _commands(node: ast.AST) -> Iterator[tuple[str, ...]]:
         yield ("python", *_texts(node.elts))
     if not isinstance(node, ast.Call) or last_name(node.func) not in _STARTS:
         return
+    name = last_name(node.func)
+    by = (_STARTED_BY[name],) if name in _STARTED_BY else ()
     arguments = [*node.args, *(each.value for each in node.keywords)]
-    yield tuple(_texts(arguments))
+    yield (*by, *_texts(arguments))
     for argument in arguments:
         if isinstance(argument, ast.List | ast.Tuple):
-            yield tuple(_texts(argument.elts))
+            yield (*by, *_texts(argument.elts))
         else:
             for text in _texts([argument]):
-                yield from statements(text)
+                yield from ((*by, *words) for words in statements(text))
+
+
+def _optional(node: ast.AST) -> Iterator[ImportName]:
+    """What is imported where an error of it is caught."""
+    if isinstance(node, ast.Try) and any(_catches_import(each) for each in node.handlers):
+        for statement in node.body:
+            for inner in ast.walk(statement):
+                yield from by_statement(inner)
+                yield from by_call(inner)
+
+
+def _catches_import(handler: ast.ExceptHandler) -> bool:
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(each is None or last_name(each) in _IMPORT_ERRORS for each in caught)
 
 
 def _reads(nodes: list[ast.AST]) -> Iterator[str]:

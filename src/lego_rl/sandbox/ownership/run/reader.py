@@ -4,11 +4,13 @@ Invariant: what is read is read as text, up to a number of files; nothing of it 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from pathlib import PurePosixPath
 
+from lego_rl.sandbox.ownership.known.collected import collected_by
 from lego_rl.sandbox.ownership.known.expected_files import is_expected
 from lego_rl.sandbox.ownership.known.launchers import LAUNCHERS, MAKEFILES
 from lego_rl.sandbox.ownership.known.program_names import PROGRAMS
@@ -33,6 +35,7 @@ from lego_rl.sandbox.ownership.run.command_words import (
 )
 from lego_rl.sandbox.ownership.run.found import RunFound
 from lego_rl.sandbox.ownership.run.keeper import WILD, RunKeeper
+from lego_rl.sandbox.ownership.run.lacking import Lacking
 from lego_rl.sandbox.ownership.run.launched import folders_of_path
 from lego_rl.sandbox.ownership.run.makefile import run_for
 from lego_rl.sandbox.ownership.run.naming import Command, Naming
@@ -51,6 +54,8 @@ _SHELL = ("", ".sh", ".bash", ".mk")
 _OPTIONS = (".ini", ".cfg", ".toml")
 _ENTERS = frozenset({"cd", "pushd", "-C", "--directory", "--chdir", "--cwd", "--project"})
 _RUNS = frozenset({How.RUN, How.PART})
+_ONLY_NAMED = frozenset({How.NAMED, How.STARTED})
+"""What is read only if it is in a language that can be read."""
 
 
 @dataclass
@@ -80,9 +85,21 @@ class RunReader:
         """What has been found so far."""
         return self.keeper.found
 
-    def run(self) -> None:
-        """Read whatever waits, and what that leads to: what has a name first, then what only fits a pattern."""
+    @cached_property
+    def _lacking(self) -> Lacking:
+        return Lacking(self.keeper, self.naming)
+
+    def run(self, loaded: Iterable[str] = ()) -> None:
+        """Read whatever waits, and what that leads to: what has a name first, then what only fits a pattern.
+
+        Args:
+            loaded: What pytest loads for the tests, after what the command runs.
+        """
         self._find_programs()
+        self._follow(self.keeper.waiting)
+        for file in loaded:
+            self.keeper.wait_for(file)
+        self.keeper.of_tests.update(set(loaded) - self.keeper.read)
         self._follow(self.keeper.waiting)
         self._follow(self.keeper.waiting, self.keeper.waiting_last)
 
@@ -90,7 +107,8 @@ class RunReader:
         while len(self.keeper.read) < MAX_FILES_OF_RUN:
             if not any(queues):
                 self._load_plugins()
-                for said, bases in self._texts.again():
+                for said, bases, origin in self._texts.again():
+                    self.keeper.reading = origin
                     self.shell(said, bases)
                 self._find_programs()
             queue = next(filter(None, queues), None)
@@ -98,6 +116,7 @@ class RunReader:
                 return
             path, _ = queue.popitem()
             self.keeper.read.add(path)
+            self.keeper.reading = path
             self._read_file(path)
 
     def _read_file(self, path: str) -> None:
@@ -140,7 +159,7 @@ class RunReader:
 
     def read(self, text: str, bases: list[str]) -> None:
         """Read a text that is run by a shell in one of some folders."""
-        self.shell(self._texts.read(text, bases), bases)
+        self.shell(self._texts.read(text, bases, self.keeper.reading), bases)
         for inner in python_texts(text):
             self._python("", inner, bases)
 
@@ -166,13 +185,16 @@ class RunReader:
     def _statement(self, words: Statement, places: list[str]) -> None:
         self._words.update(word for word in words if "/" not in word and word != "<")
         self._plugins.update(plugins(words))
+        self.found.collected.update(collected_by(words))
         for name, value in filter(None, map(assignment, words)):
             self._assigned(name, value, places)
         for text in given_to_python(words):
             self._python("", text, places)
         for module in filter(self.naming.counts, modules(words)):
             self.found.imports.add(module)
-            self.keeper.own_module(module, {*self.found.module_folders, *places, "src"})
+            folders = {*self.found.module_folders, *places, "src"}
+            self.keeper.own_module(module, folders)
+            self._lacking.own_module(module, folders)
         if installs(words):
             for place in places:
                 self.keeper.own(plain(f"{place}/setup.py"))
@@ -186,7 +208,10 @@ class RunReader:
             if "/" in word and PROGRAMS.fullmatch(PurePosixPath(word).name):
                 self.found.launched.update(each for place in places for each in self.keeper.below(word, place))
             path = value or (word.partition("=")[2] if word.startswith("-") else word.partition("::")[0])
-            self._named(path, places, how_read(words, at))
+            how = how_read(words, at)
+            self._named(path, places, how)
+            if how is How.STARTED:
+                self._lacking.own_program(words, path, places)
         for paths in asked_of_runners(words):
             self._look_for_tests(paths, places, words)
 
@@ -248,11 +273,12 @@ class RunReader:
             elif self.tree.leads_to_folder(path):
                 self.found.folders.add(path)
             elif self.tree.place(path) is None:
-                if how in _RUNS and self.naming.counts(word) and (how is How.PART or self.naming.counts_lacking(word)):
+                counts = how is How.PART or self._lacking.counts_as_script(word)
+                if how in _RUNS and self.naming.counts(word) and counts:
                     self.keeper.own(path)
             elif how is How.READ:
                 self.keeper.read_for_arguments(path)
-            elif how is not How.NAMED or suffix in (*_SHELL, *_OPTIONS, ".py"):
+            elif how not in _ONLY_NAMED or suffix in (*_SHELL, *_OPTIONS, ".py"):
                 self.keeper.own(path)
 
     def _load_plugins(self) -> None:
@@ -284,6 +310,8 @@ class RunReader:
             for place in places:
                 self.keeper.read_by(file, place)
         for name in said.imports:
+            if name in said.optional and name.dotted and not name.level:
+                self._lacking.own_module(name.dotted, {*self.found.module_folders, ".", *places})
             above = [] if not path else [place for place in places if place != "."]
             self._imported(name, places, above, by=path)
         if path and said.imports and not path.endswith(".py"):

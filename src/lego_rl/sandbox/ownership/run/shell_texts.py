@@ -39,19 +39,20 @@ class ShellTexts:
     """
 
     values: dict[str, list[str]] = field(default_factory=dict)
-    _read: list[tuple[str, list[str], str]] = field(default_factory=list)
+    _read: list[tuple[str, list[str], str, str]] = field(default_factory=list)
 
     def know(self, env: Mapping[str, str]) -> None:
         """Add variables of an environment."""
         for name, value in env.items():
             self._set(name, value)
 
-    def read(self, text: str, bases: list[str]) -> Statements:
+    def read(self, text: str, bases: list[str], origin: str = "") -> Statements:
         """The simple commands of a text, with what variables make of them.
 
         Args:
             text: A command line, a script or a Makefile.
             bases: Folders in one of which it is run.
+            origin: The file that it stands in; empty where it is in none of the work tree.
         """
         plain = without_commands(text)
         for name, value in (*_SET.findall(plain), *_SET_IN_MAKEFILE.findall(plain)):
@@ -60,16 +61,16 @@ class ShellTexts:
             for value in listed.split():
                 self._set(name, value.strip("\"'"))
         expanded = self._expanded(text)
-        self._read.append((text, bases, expanded))
+        self._read.append((text, bases, expanded, origin))
         return list(statements(expanded))
 
-    def again(self) -> Iterator[tuple[Statements, list[str]]]:
-        """Texts that say more than when they were read, for what has become known of variables, with their bases."""
-        for at, (text, bases, before) in enumerate(self._read):
+    def again(self) -> Iterator[tuple[Statements, list[str], str]]:
+        """Texts that say more than when they were read, for what has become known of variables; bases and origins."""
+        for at, (text, bases, before, origin) in enumerate(self._read):
             expanded = self._expanded(text)
             if expanded != before:
-                self._read[at] = text, bases, expanded
-                yield list(statements(expanded)), bases
+                self._read[at] = text, bases, expanded, origin
+                yield list(statements(expanded)), bases, origin
 
     def _set(self, name: str, value: str) -> None:
         known = self.values.setdefault(name, [])

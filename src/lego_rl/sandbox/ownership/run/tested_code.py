@@ -71,11 +71,22 @@ class TestedCode:
     def _is_with_tests(self, place: PurePosixPath) -> bool:
         return any(map(is_tests_folder, place.parts[:-1]))
 
+    def is_asked_for(self, path: str) -> bool:
+        """Whether a Python file that the task lacks would be of a module that a test imports or starts."""
+        place = PurePosixPath(path)
+        if is_test(place.name) or any(map(is_tests_folder, place.parts[:-1])):
+            return False
+        return any(_top(place, folder) in self._named for folder in self.folders)
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        return frozenset(top for text in self.tests for top in top_modules(text))
+
     @cached_property
     def _tops(self) -> frozenset[str]:
         """First parts of the names of its modules."""
         found: set[str] = set()
-        waiting = {top for text in self.tests for top in top_modules(text)}
+        waiting = set(self._named)
         left = MAX_MODULES
         while waiting and left > 0:
             top = waiting.pop()
