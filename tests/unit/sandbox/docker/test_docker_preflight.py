@@ -83,7 +83,7 @@ def test_none_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda *_, **__: "/usr/sbin/dockerd")
     with pytest.raises(DaemonError, match="no Docker daemon listens at") as caught:
         check_daemon(Engine(tmp_path / "absent"))
-    assert caught.value.fix == "scripts/dockerd.sh start"
+    assert caught.value.fix == 'eval "$(scripts/dockerd.sh start)"'
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     with pytest.raises(DaemonError, match="no Docker daemon listens at") as caught:
         check_daemon(Engine(tmp_path / "absent"))
