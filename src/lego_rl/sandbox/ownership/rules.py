@@ -200,7 +200,10 @@ class Ownership:
             yield Reason.COMES_FIRST
         if self._is_program(change, is_new=is_new):
             yield Reason.PROGRAM
-        if change.kind == "symlink" and change.path in self.run.above:
+        inside = self._tests.inside(change.path)
+        if inside is not None and self.run.runners.take_for_test(inside):
+            yield Reason.OWN_TEST
+        if is_new and change.kind == "symlink" and change.path in self.run.above:
             yield Reason.IN_THE_WAY
         if change.kind != "deleted":
             if folder.is_there and self._replaces_own_folder(change.path):
@@ -253,9 +256,7 @@ class Ownership:
             return Reason.TEST_FILE
         if self._remade.leads_to_tests(path):
             return Reason.REMADE
-        inside = self._tests.inside(path)
-        take = self.run.runners.take_for_test
-        return Reason.OWN_TEST if take(path) or (inside is not None and take(inside)) else None
+        return Reason.OWN_TEST if self.run.runners.take_for_test(path) else None
 
     def _is_program(self, change: Change, *, is_new: bool) -> bool:
         is_link = change.kind == "symlink"
