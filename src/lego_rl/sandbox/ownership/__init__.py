@@ -16,17 +16,17 @@ decides. A package here needs only those before it, and this is the order in whi
     What runs the tests. `declared_run` (`script_run` where a script grades) asks `reader`, which reads text after text
     (`command_words`, `shell_texts`, `makefile`, `python_words`, `python_in_shell`); `keeper` keeps of it in `found`
     what counts by `naming` and is not tested itself (`tested_code`). `testpaths`: where pytest looks by itself.
-    `started`: which words are programs; `lacking`: those that an agent could put there. `launched`: programs and
-    variables by name.
+    `started`: which words are programs; `lacking`: those that an agent could put there; `imported`: whose modules
+    count; `variables`: what assignments say. `launched`: programs and variables by name.
     `runner_files`: what the configuration of a runner names.
 `modules`
     What would be imported. `module_path` with `packaging_folders`: from where. `tests_side`: what the tests import.
     `installed` with `installed_search`: what the image has. `shadowing` decides.
 `own_tests`
     What lies around the tests. `folders_of_tests` with `packages_of_tests`, `shipped_helpers`, `tested_folders` and
-    `helpers_beside`, which ask `local_imports`; `strays`: new tests elsewhere; `node_names`: what Node would take in
-    place of a helper; `remade`: what `make` would make something of the task's own from; `reported_names`: tests that a
-    report would mistake for the task's.
+    `helpers_beside`, which ask `local_imports`; `strays`: new tests elsewhere; `kept_folders`; `node_names`: what
+    Node would take in place of a helper; `remade`: what `make` would make something of the task's own from;
+    `reported_names`: tests that a report would mistake for the task's.
 
 Beside them, `links` and `linked` have what the task's own links lead to, and `replacements` what goes together.
 

@@ -21,6 +21,7 @@ from lego_rl.sandbox.ownership.merge.setup_py import only_describes
 from lego_rl.sandbox.ownership.modules.module_path import ModulePath
 from lego_rl.sandbox.ownership.modules.shadowing import Shadowing
 from lego_rl.sandbox.ownership.own_tests.folders_of_tests import FoldersOfTests
+from lego_rl.sandbox.ownership.own_tests.kept_folders import KeptFolders
 from lego_rl.sandbox.ownership.own_tests.node_names import NodeNames
 from lego_rl.sandbox.ownership.own_tests.remade import Remade
 from lego_rl.sandbox.ownership.own_tests.reported_names import ReportedNames
@@ -206,7 +207,7 @@ class Ownership:
         if is_new and change.kind == "symlink" and change.path in self.run.above:
             yield Reason.IN_THE_WAY
         if change.kind != "deleted":
-            if folder.is_there and self._replaces_own_folder(change.path):
+            if folder.is_there and self._kept.has(change.path):
                 yield Reason.IN_THE_WAY
             if self._reported.are_of(change.path, is_there=not is_new and (self.pristine / change.path).is_file()):
                 yield Reason.NAMED_ALIKE
@@ -284,19 +285,10 @@ class Ownership:
     def _reported(self) -> ReportedNames:
         return ReportedNames(self.class_names)
 
-    def _replaces_own_folder(self, path: str) -> bool:
-        """Whether a file or link takes the place of a folder with something of the task's own in it, or of modules."""
-        folder = self.pristine / path
-        return path in self._kept_folders or (
-            is_folder(folder) and any(inner.name in CONFIGURATION | MERGED | ENVIRONMENT for inner in folder.rglob("*"))
-        )
-
     @cached_property
-    def _kept_folders(self) -> frozenset[str]:
-        """Folders that stay folders: those above tests, and those on the module path, which a link could move."""
-        above = {str(place) for folder in self.module_path.certain for place in PurePosixPath(folder, "x").parents}
-        above.update(str(folder) for file in self.hidden for folder in PurePosixPath(file).parents)
-        return self._tests.above | above - {"."}
+    def _kept(self) -> KeptFolders:
+        on_path = frozenset(map(str, self.module_path.certain))
+        return KeptFolders(self.pristine, on_path, self.hidden, frozenset(self._tests.above))
 
     @cached_property
     def _shadowing(self) -> Shadowing:

@@ -3,7 +3,6 @@
 Invariant: what is read is read as text, up to a number of files; nothing of it is executed.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +14,6 @@ from lego_rl.sandbox.ownership.known.expected_files import is_expected
 from lego_rl.sandbox.ownership.known.launchers import LAUNCHERS, MAKEFILES
 from lego_rl.sandbox.ownership.known.program_names import PROGRAMS
 from lego_rl.sandbox.ownership.known.runners import BUILDS, runners_in
-from lego_rl.sandbox.ownership.known.test_names import is_test
 from lego_rl.sandbox.ownership.merge.manifests import scripts
 from lego_rl.sandbox.ownership.run.command_words import (
     MAX_FILES_OF_RUN,
@@ -27,13 +25,13 @@ from lego_rl.sandbox.ownership.run.command_words import (
     installs,
     leads_to_tests,
     modules,
-    names,
     options_in,
     plain,
     plugins,
     pytest_options_in,
 )
 from lego_rl.sandbox.ownership.run.found import RunFound
+from lego_rl.sandbox.ownership.run.imported import Imported
 from lego_rl.sandbox.ownership.run.keeper import WILD, RunKeeper
 from lego_rl.sandbox.ownership.run.lacking import Lacking
 from lego_rl.sandbox.ownership.run.launched import folders_of_path
@@ -42,8 +40,8 @@ from lego_rl.sandbox.ownership.run.naming import Command, Naming
 from lego_rl.sandbox.ownership.run.python_in_shell import given_to_python, is_python, python_texts
 from lego_rl.sandbox.ownership.run.python_words import PythonWords
 from lego_rl.sandbox.ownership.run.shell_texts import ShellTexts
-from lego_rl.sandbox.ownership.run.testpaths import keeps_configuration, leaves_paths, looked_in
-from lego_rl.sandbox.ownership.texts.python_imports import ImportName
+from lego_rl.sandbox.ownership.run.testpaths import keeps_configuration, looked_in
+from lego_rl.sandbox.ownership.run.variables import Variables
 from lego_rl.sandbox.ownership.texts.shell_words import assignment
 from lego_rl.sandbox.ownership.texts.task_tree import TaskTree
 
@@ -69,10 +67,7 @@ class RunReader:
 
     keeper: RunKeeper
     naming: Naming = field(default_factory=Command)
-    _configures: bool = False
-    """Something else may tell pytest where to look."""
     _words: set[str] = field(default_factory=set)
-    _plugins: set[str] = field(default_factory=set)
     _texts: ShellTexts = field(default_factory=ShellTexts)
 
     @property
@@ -84,6 +79,14 @@ class RunReader:
     def found(self) -> RunFound:
         """What has been found so far."""
         return self.keeper.found
+
+    @cached_property
+    def _variables(self) -> Variables:
+        return Variables(self.keeper)
+
+    @cached_property
+    def _imports(self) -> Imported:
+        return Imported(self.keeper, self.naming)
 
     @cached_property
     def _lacking(self) -> Lacking:
@@ -106,7 +109,7 @@ class RunReader:
     def _follow(self, *queues: dict[str, None]) -> None:
         while len(self.keeper.read) < MAX_FILES_OF_RUN:
             if not any(queues):
-                self._load_plugins()
+                self._variables.load_plugins()
                 for said, bases, origin in self._texts.again():
                     self.keeper.reading = origin
                     self.shell(said, bases)
@@ -152,10 +155,10 @@ class RunReader:
         self.found.module_folders |= {plain(folder) for folder in below(env.get("PYTHONPATH", ""), self.keeper.workdir)}
         self.found.path |= set(below(env.get("PATH", ""), self.keeper.workdir))
         for name in ("PYTEST_PLUGINS", "PYTEST_ADDOPTS"):
-            self._assigned(name, env.get(name, ""), ["."])
+            self._variables.assigned(name, env.get(name, ""), ["."])
         for name in ("PYTEST_ADDOPTS", "BASH_ENV", "ENV"):
             self.read(env.get(name, ""), ["."])
-        self._load_plugins()
+        self._variables.load_plugins()
 
     def read(self, text: str, bases: list[str]) -> None:
         """Read a text that is run by a shell in one of some folders."""
@@ -171,7 +174,7 @@ class RunReader:
             self._options(pytest_options_in(self.tree, place), place)
         for words in said:
             self._statement(words, places)
-        self._load_plugins()
+        self._variables.load_plugins()
 
     def _entered(self, said: list[Statement], bases: list[str]) -> list[str]:
         places = list(dict.fromkeys(bases))
@@ -184,10 +187,10 @@ class RunReader:
 
     def _statement(self, words: Statement, places: list[str]) -> None:
         self._words.update(word for word in words if "/" not in word and word != "<")
-        self._plugins.update(plugins(words))
+        self._variables.plugins.update(plugins(words))
         self.found.collected.update(collected_by(words))
         for name, value in filter(None, map(assignment, words)):
-            self._assigned(name, value, places)
+            self._variables.assigned(name, value, places)
         for text in given_to_python(words):
             self._python("", text, places)
         for module in filter(self.naming.counts, modules(words)):
@@ -229,27 +232,13 @@ class RunReader:
         folders = set(filter(self.tree.leads_to_folder, inside))
         self.found.searched |= folders
         if not folders and not is_elsewhere and not any(map(self._is_file, inside)):
-            kept = keeps_configuration(words) and not self._configures
+            kept = keeps_configuration(words) and not self._variables.configures
             below = self.keeper.below
             self.found.searched.update(*(looked_in(self.tree, each, below) if kept else [each] for each in places))
             self.found.folders.update(places)
 
     def _is_file(self, path: str) -> bool:
         return any(mark in path for mark in WILD) or self.tree.place(path) is not None
-
-    def _assigned(self, name: str, value: str, places: list[str]) -> None:
-        if name in {"PYTHONPATH", "pythonpath", "PATH"}:
-            parts = [part for part in value.split(":") if not re.fullmatch(r"\$\{?(PYTHON)?PATH\b.*", part)]
-            found = {path for part in parts for place in places for path in self.keeper.below(part or ".", place)}
-            if name == "PATH":
-                self.found.path |= found
-            else:
-                self.found.module_folders |= found
-        elif name == "PYTEST_PLUGINS":
-            self._plugins |= set(names(value))
-        elif name == "PYTEST_ADDOPTS":
-            self._configures |= not leaves_paths(tuple(value.split()))
-            self._plugins.update(plugins(tuple(value.split())))
 
     def _run_by_program(self, word: str, places: list[str]) -> None:
         for file in LAUNCHERS.get(PurePosixPath(word).name, ()):
@@ -281,15 +270,11 @@ class RunReader:
             elif how not in _ONLY_NAMED or suffix in (*_SHELL, *_OPTIONS, ".py"):
                 self.keeper.own(path)
 
-    def _load_plugins(self) -> None:
-        while self._plugins:
-            self.keeper.own_plugin(self._plugins.pop())
-
     def _options(self, said: Mapping[str, str], place: str) -> None:
         words = said.get("pythonpath", "").split()
         self.found.module_folders |= {path for word in words for path in self.keeper.below(word, place)}
         options = tuple(said.get("addopts", "").split())
-        self._plugins.update(plugins(options))
+        self._variables.plugins.update(plugins(options))
         for word in options:
             if word.startswith("@"):
                 self._named(word, [place], How.READ)
@@ -303,7 +288,7 @@ class RunReader:
             places: Folders that it may be run in.
         """
         said = PythonWords.of(text)
-        self._plugins |= said.plugins
+        self._variables.plugins |= said.plugins
         for words in said.commands:
             self._statement(words, list(dict.fromkeys([".", *places])))
         for file in said.reads if leads_to_tests(path, text) else ():
@@ -313,27 +298,6 @@ class RunReader:
             if name in said.optional and name.dotted and not name.level:
                 self._lacking.own_module(name.dotted, {*self.found.module_folders, ".", *places})
             above = [] if not path else [place for place in places if place != "."]
-            self._imported(name, places, above, by=path)
+            self._imports.keep(name, places, above, by=path)
         if path and said.imports and not path.endswith(".py"):
             self.found.module_folders.update(places)
-
-    def _imported(self, name: ImportName, places: list[str], above: list[str], by: str) -> None:
-        """A module that a text of the run imports: of one that is tested, too, only names tell the run's own.
-
-        Args:
-            name: As what.
-            places: Folders that the text may be run in.
-            above: Those in which everything is the run's that is imported.
-            by: The file that the text is; empty where it is none.
-        """
-        folders = {*self.found.module_folders, ".", *places}
-        if not name.level:
-            self.found.imports.add(name.dotted)
-        elif name.dotted:
-            around = [[place, *map(str, PurePosixPath(place).parents)] for place in places]
-            folders = {each[name.level - 1] for each in around if name.level <= len(each)}
-        for folder in folders if name.dotted else ():
-            for file in self.tree.executed_by(name.dotted, folder):
-                counts = self.naming.counts(name.dotted) or any(file.startswith(f"{each}/") for each in above)
-                if counts and not (is_test(PurePosixPath(by).name) and self.keeper.is_beside_tests(file)):
-                    self.keeper.own(file)
