@@ -19,13 +19,14 @@ from lego_rl.commands.named_tasks import check_indexes, named_tasks
 from lego_rl.commands.policies import read_recipe
 from lego_rl.commands.program import program
 from lego_rl.commands.progress import ConsoleProgress
-from lego_rl.commands.recipe_check import check_sampling, check_tasks, room_for
+from lego_rl.commands.recipe_check import CheckedPolicy, check_sampling, check_tasks, room_for
 from lego_rl.commands.rollouts import SpecBuilder
 from lego_rl.commands.run_outcomes import run_outcomes
 from lego_rl.commands.sampled_policy import sampled_policy
 from lego_rl.commands.screen import Screen
 from lego_rl.config.begun import check_begun, moved
 from lego_rl.config.load import dump
+from lego_rl.config.recipe import Recipe
 from lego_rl.durable import write_text
 from lego_rl.errors import ConfigError
 from lego_rl.rollout.choice import Choice
@@ -74,14 +75,7 @@ def run(
     """
     keep_apart([recipe, *places], {"--out": out, "the outcomes in --out,": out / OUTCOMES})
     resolved = moved(read_recipe(recipe, overrides), out)
-    with said_if_slow("checking what the recipe names, and the tasks"):
-        policy = check_sampling(resolved)
-        tasks = [Task.load(path) for path in named_tasks(places)]
-        check_indexes(places, contents_of(tasks))
-        check_tasks(tasks, provider_of(resolved.sandbox))
-    if (warning := room_for(resolved, tasks)) is not None:
-        typer.echo(f"note: {warning}", err=True)
-    check_contents(RunDirectory(out), tasks, _CHANGED)
+    policy, tasks = _checked(resolved, places, RunDirectory(out))
     part = parse_shard(shard)
     specs = part.of(SpecBuilder(resolved)(tasks, LABEL, n, temperature, first_attempt))
     typer.echo("loading the policy", err=True)
@@ -103,10 +97,26 @@ def run(
             run_outcomes(directory).write(out / OUTCOMES)
     screen = Screen()
     screen.print(table(records, n))
-    unknown = sum(record.outcome.counted_reward is None for record in records)
     screen.print(f"{len(records)} trials of {who.policy} in {who.harness}, outcomes in {out / OUTCOMES}")
-    if unknown:
+    if unknown := sum(record.outcome.counted_reward is None for record in records):
         screen.print(f"{unknown} have no reward; they alone are tried again by the same command: {program()} rollout")
+
+
+def _checked(recipe: Recipe, places: Sequence[Path], directory: RunDirectory) -> tuple[CheckedPolicy, list[Task]]:
+    """The policy and the tasks, where trials of them can be run here and no ended one is of another content.
+
+    Raises:
+        LegoError: They cannot.
+    """
+    with said_if_slow("checking what the recipe names, and the tasks"):
+        policy = check_sampling(recipe)
+        tasks = [Task.load(path) for path in named_tasks(places)]
+        check_indexes(places, contents_of(tasks))
+        check_tasks(tasks, provider_of(recipe.sandbox))
+    if (warning := room_for(recipe, tasks)) is not None:
+        typer.echo(f"note: {warning}", err=True)
+    check_contents(directory, tasks, _CHANGED)
+    return policy, tasks
 
 
 def parse_shard(text: str) -> Shard:

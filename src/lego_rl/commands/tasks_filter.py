@@ -134,6 +134,9 @@ def _print(found: Filtered, screen: Screen) -> None:
     screen.print("")
     low, high = found.band.low, found.band.high
     screen.print(f"kept: {int(found.kept.sum())} of {tasks} (solved {low}..{high} of {of})")
+    if not found.kept.any():
+        more = ", or the trials that decide more of them" if found.undecided.any() else ""
+        screen.print(f"nothing to train on: try another band with --solved, or another policy{more}")
     prior = found.prior
     whole, kept = (float(part.mean()) if part.size else 0.0 for part in (found.signal, found.signal[found.kept]))
     screen.print(

@@ -16,6 +16,10 @@ from lego_rl.tasks.index.build import build_index
 from lego_rl.tasks.index.file import Index
 from lego_rl.tasks.index.ops import Unit, merge, split, stats
 
+_WHY_EMPTY = {
+    Unit.REPOSITORY: "a repository is in one part as a whole; --by task cuts within it, --seed cuts elsewhere",
+    Unit.TASK: "there are few tasks for its weight; --seed cuts elsewhere",
+}
 MOST_VALUES = 12
 """Values of a column that are printed; the rest are counted together."""
 
@@ -112,6 +116,8 @@ def cut(path: Path, out: Path, parts: Sequence[str], unit: Unit, seed: int) -> N
     for name, part in split(Index.read(path), weights, unit, seed).items():
         part.write(out / f"{name}.parquet")
         screen.print(f"{len(part)} tasks in {out / name}.parquet")
+        if not len(part):
+            screen.print(f"nothing fell into {name}: {_WHY_EMPTY[unit]}")
 
 
 def unit_named(name: str) -> Unit:

@@ -141,6 +141,8 @@ def test_an_index_is_shown_counted_split_and_merged(lego: Run, pool: Path) -> No
     assert (row["repo"], row["extra_info"]["harbor_task_path"]) == ("sympy/sympy", str(pool / TASKS[3]))
     assert "has no task nothing" in lego("tasks", "show", "index.parquet", "nothing", code=1)
     assert lego("tasks", "stats", "index.parquet").startswith("4 tasks\n")
+    said = lego("tasks", "split", "index.parquet", "--out", "few", "--part", "a=1", "--part", "b=1e-12", "--by", "task")
+    assert "nothing fell into b: there are few tasks for its weight" in said
     lego("tasks", "split", "index.parquet", "--out", "parts", "--part", "a=1", "--part", "b=1", "--by", "task")
     lego("tasks", "merge", "parts/a.parquet", "parts/b.parquet", "--out", "again.parquet")
     again = Index.read(Path("again.parquet"))
