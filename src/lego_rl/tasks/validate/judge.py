@@ -115,13 +115,11 @@ def judge(
     Returns:
         The verdict, a reason (empty where it is valid), and the flaky tests.
     """
+    if (cut_short := not_ended(empty, gold)) is not None:
+        return "not_graded", cut_short, ()
     flaky = tuple(sorted({*_differing(empty), *_differing(gold)}))
     if flaky:
         return "flaky", f"not the same every time: {_named(flaky)}", flaky
-    for name, some in (("without a change", empty), ("with its solution", gold)):
-        for each in some:
-            if each.ended != "completed":
-                return "not_graded", f"{name}: {each.ended.replace('_', ' ')}", ()
     if len({each.reward for each in empty}) > 1 or len({each.reward for each in gold}) > 1:
         return "flaky", "not the same reward every time", ()
     if spec is not None and (found := _wrong_before(spec, empty)) is not None:
@@ -132,6 +130,15 @@ def judge(
         failed = sorted({test for each in gold for test, status in each.tests.items() if status != "passed"})
         return "gold_fails", f"not passed with its solution: {_named(failed)}" if failed else "it earns 0", ()
     return "valid", "", ()
+
+
+def not_ended(empty: Sequence[Graded], gold: Sequence[Graded]) -> str | None:
+    """Which grading did not run to its end, and how it ended: it says nothing of the tests that it did not reach."""
+    for name, some in (("without a change", empty), ("with its solution", gold)):
+        for each in some:
+            if each.ended != "completed":
+                return f"{name}: {each.ended.replace('_', ' ')}"
+    return None
 
 
 def _wrong_before(spec: TestSpec, empty: Sequence[Graded]) -> tuple[Judgement, str] | None:

@@ -16,6 +16,7 @@ from lego_rl.documents import read_json, read_toml
 from lego_rl.tasks.reports import TestStatus, listing_parser
 from lego_rl.tasks.task import Task, TestSpec
 from lego_rl.tasks.validate.grader import Graded
+from lego_rl.tasks.validate.judge import not_ended
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,12 @@ def is_unlisted(task: Task) -> bool:
 
 
 def not_listing(empty: Sequence[Graded], gold: Sequence[Graded]) -> str | None:
-    """Why some gradings teach nothing: a run that did not end says nothing of the tests that it did not reach."""
+    """Why some gradings teach nothing: one did not run to its end, or what it reported is not there."""
+    if (cut_short := not_ended(empty, gold)) is not None:
+        return cut_short
     for name, some in (("without a change", empty), ("with its solution", gold)):
-        for each in some:
-            if each.ended != "completed":
-                return f"{name}: {each.ended.replace('_', ' ')}"
-            if not each.report.content:
-                return f"{name}: no report, or one that is too long to be kept"
+        if not all(each.report.content for each in some):
+            return f"{name}: no report, or one that is too long to be kept"
     return None
 
 

@@ -48,6 +48,8 @@ EMPTY, GOLD = graded(FAILED), graded(PASSED)
         ([EMPTY], [GOLD, graded({**PASSED, "t::new": "error"})], "flaky", "t::new"),
         ([graded(FAILED, ended="timed_out")], [GOLD], "not_graded", "without a change: timed out"),
         ([EMPTY], [graded({}, 0, "no_report")], "not_graded", "with its solution: no report"),
+        ([EMPTY, graded({}, 0, "timed_out")], [GOLD, GOLD], "not_graded", "without a change: timed out"),
+        ([EMPTY, EMPTY], [GOLD, graded({}, 0, "no_report")], "not_graded", "with its solution: no report"),
     ],
 )
 def test_every_verdict(empty: list[Graded], gold: list[Graded], judgement: Judgement, reason: str) -> None:
