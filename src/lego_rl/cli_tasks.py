@@ -55,7 +55,7 @@ def make(
     at_once: Annotated[int, typer.Option(min=1, help="Test runs at a time.")] = 2,
     repository: Annotated[
         str | None,
-        typer.Option("--repo", metavar="OWNER/NAME", help="Which repository it is of, where it does not say itself."),
+        typer.Option("--repo", metavar="OWNER/NAME", help="Which repository it is of, unless it says a known one."),
     ] = None,
     environment: Environment = "bubblewrap",
     overrides: SandboxKeys = [],  # noqa: B006  (typer reads the default, nothing writes it)

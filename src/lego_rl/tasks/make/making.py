@@ -13,7 +13,7 @@ from lego_rl.tasks.make.elsewhere import check_own
 from lego_rl.tasks.make.inject.run import inject
 from lego_rl.tasks.make.journal import Findings
 from lego_rl.tasks.make.mine.run import mine
-from lego_rl.tasks.make.origin import repository_of
+from lego_rl.tasks.make.origin import confirmed, repository_of
 from lego_rl.tasks.make.running import Runner
 from lego_rl.tasks.make.source import Source, open_source
 from lego_rl.tasks.make.tree import Tree
@@ -33,7 +33,8 @@ class Wish:
         mine: Tasks from the history, at most.
         seed: Chooses among candidates.
         at_once: Test runs at a time.
-        repository: Of the source, ``owner/name``; what the source says where unset.
+        repository: Of the source, ``owner/name``, in place of what the source says; a source that says a known one is
+            of that one, and naming another is refused.
     """
 
     inject: int
@@ -54,7 +55,8 @@ async def make_tasks(paths: Sequence[Path], pool: Path, wish: Wish, runner: Runn
         watcher: Is told how far the work is.
 
     Raises:
-        TaskError: The source cannot be read, its tests do not run, or a task cannot be written.
+        TaskError: The source cannot be read, is of another repository than is named, its tests do not run, or a task
+            cannot be written.
         SandboxError: The runs could not be had.
     """
     source = await asyncio.to_thread(open_source, paths)
@@ -71,8 +73,8 @@ async def make_tasks(paths: Sequence[Path], pool: Path, wish: Wish, runner: Runn
 
 
 def _account(source: Source, repository: str | None) -> Account:
-    said = repository or repository_of(source.newest(), source.remotes, source.distribution)
-    return Account(source.name, source.label, said)
+    said = repository_of(source.newest(), source.remotes, source.distribution)
+    return Account(source.name, source.label, said if repository is None else confirmed(repository, said))
 
 
 def report_name(package: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lego_rl.documents import DocumentError, read_toml
+from lego_rl.errors import TaskError
 from lego_rl.tasks.decontaminate.repositories import PACKAGES, UNKNOWN_OWNER, canonical, is_known
 from lego_rl.tasks.make.tree import Tree
 
@@ -60,6 +61,23 @@ def repository_of(tree: Tree, remotes: Sequence[str] = (), distribution: str = "
     known = next((name for name in (*names, *packages) if is_known(name)), None)
     found = known or next(iter(sorted(names, key=lambda name: name.startswith(UNKNOWN_OWNER))), "")
     return found.removeprefix(f"{UNKNOWN_OWNER}/")
+
+
+def confirmed(named: str, said: str) -> str:
+    """The repository of a tree of which somebody names one.
+
+    Args:
+        named: What they name.
+        said: What the tree says, of `repository_of`.
+
+    Raises:
+        TaskError: The tree says that it is of a known repository, and another is named.
+    """
+    if not is_known(said):
+        return named
+    if canonical(named) != said:
+        raise TaskError(f"the source says that it is of {said}, and --repo names {named}", "leave --repo out")
+    return said
 
 
 def _said(tree: Tree) -> Iterator[str]:

@@ -1,11 +1,15 @@
 """Which repository a source says that it is of; a folder's name says nothing."""
 
+import json
 from pathlib import Path
 
 import pytest
 from small_package import FIRST, write_checkout, write_folder
 
+from lego_rl.errors import TaskError
+from lego_rl.tasks.make.making import Wish, make_tasks
 from lego_rl.tasks.make.origin import remotes_of, repository_of
+from lego_rl.tasks.make.running import Bench
 from lego_rl.tasks.make.source import open_source
 from lego_rl.tasks.make.tree import Tree
 
@@ -77,3 +81,53 @@ def test_tasks_of_a_folder_that_was_changed_have_other_names(tmp_path: Path) -> 
     assert open_source([folder]).label == before
     (folder / "notes.txt").write_text("more")
     assert open_source([folder]).label != before
+
+
+class Untouched:
+    """A place where no test is run."""
+
+    sandboxes = ""
+
+    async def bench(self, tree: Tree) -> Bench:
+        raise AssertionError("a test was about to be run")
+
+
+class Silent:
+    """Watches and says nothing."""
+
+    def doing(self, what: str) -> None:
+        assert what
+
+    def made(self, task: str, kind: str) -> None:
+        raise AssertionError(f"{task} was made")
+
+
+async def make(folder: Path, named: str | None) -> None:
+    wish = Wish(inject=1, mine=0, repository=named)
+    await make_tasks([folder], folder.parent / "pool", wish, Untouched(), Silent())
+
+
+@pytest.mark.parametrize("named", ["me/mine", "flask"])
+async def test_a_known_repository_is_not_made_another_by_naming_one(named: str, tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "mine", {"pyproject.toml": '[project]\nname = "Django"\n', "a.py": "a = 1\n"})
+    with pytest.raises(TaskError, match=f"django/django.*{named}"):
+        await make(folder, named)
+    assert not list((tmp_path / "pool").glob("make-*"))
+
+
+@pytest.mark.parametrize(
+    ("name", "named", "recorded"),
+    [
+        ("tool", "me/mine", "me/mine"),
+        ("tool", None, "tool"),
+        ("Flask", "https://github.com/mitsuhiko/flask", "pallets/flask"),
+        ("Flask", None, "pallets/flask"),
+    ],
+)
+async def test_what_is_named_goes_before_what_an_unknown_tree_says(
+    name: str, named: str | None, recorded: str, tmp_path: Path
+) -> None:
+    folder = write_folder(tmp_path / "mine", {"pyproject.toml": f'[project]\nname = "{name}"\n'})
+    with pytest.raises(TaskError, match="no Python code"):
+        await make(folder, named)
+    assert json.loads((tmp_path / "pool" / "make-mine.json").read_text())["repository"] == recorded
