@@ -1,5 +1,6 @@
 """Tasks made of a small checkout and validated, in real sandboxes: right, the same every time, and resumable."""
 
+import ast
 import asyncio
 import json
 from collections.abc import Mapping
@@ -189,6 +190,23 @@ async def test_a_function_that_can_be_read_elsewhere_gets_no_bug(runner: Sandbox
     account = await make_tasks([source], tmp_path / "pool", Wish(inject=1, mine=0), runner, Silent())
     assert account.rejected["injected"]["copied"] > 0
     assert not tasks(tmp_path / "pool")
+
+
+async def test_no_two_tasks_have_a_bug_in_one_function(runner: SandboxedRunner, tmp_path: Path) -> None:
+    source = write_folder(tmp_path / "small", FIRST)
+    await make_tasks([source], tmp_path / "pool", Wish(inject=6, mine=0), runner, Silent())
+    right = functions(FIRST["small/core.py"])
+    bugs: list[str] = []
+    for folder in tasks(tmp_path / "pool"):
+        found = functions((folder / "environment" / "repo" / "small" / "core.py").read_text())
+        bugs += [name for name, code in found.items() if code != right[name]]
+    assert len(bugs) >= 2
+    assert len(set(bugs)) == len(bugs)
+
+
+def functions(source: str) -> dict[str, str]:
+    """The code of each function, by name."""
+    return {node.name: ast.dump(node) for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
 
 
 async def test_tests_that_need_more_than_pytest_are_said_so(runner: SandboxedRunner, tmp_path: Path) -> None:

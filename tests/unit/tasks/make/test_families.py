@@ -2,6 +2,7 @@
 
 import ast
 import difflib
+from collections import Counter
 
 import pytest
 from small_package import CORE, FIRST
@@ -124,6 +125,18 @@ def test_tasks_are_spread_over_families_and_functions() -> None:
         taken.append(mutant)
     assert len({mutant.family for mutant in taken}) == 3
     assert len({mutant.place for mutant in taken}) == 3
+
+
+def test_what_is_tried_together_is_of_different_functions() -> None:
+    order = Order(list(mutants(SMALL)), 0)
+    waves: list[list[Mutant]] = []
+    while wave := [mutant for mutant in (order.next() for _ in range(8)) if mutant is not None]:
+        waves.append(wave)
+        for mutant in wave:
+            order.rejected(mutant)
+    places = [[mutant.place for mutant in wave] for wave in waves]
+    assert all(len(set(wave)) == len(wave) for wave in places)
+    assert max(Counter(place for wave in places for place in wave).values()) == TRIES
 
 
 def test_a_function_is_tried_a_few_times_and_a_module_without_tests_given_up() -> None:

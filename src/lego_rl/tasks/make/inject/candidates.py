@@ -92,7 +92,8 @@ def mutants(tree: Tree) -> Iterator[Mutant]:
 class Order:
     """Which bug is tried next: of the family and the module that have the fewest tasks so far, as a seed decides.
 
-    A module that tests hardly look at comes later, and one that they do not look at at all is given up.
+    While a bug of a function is being tried, no other of it is drawn: both could become tasks. A module that tests
+    hardly look at comes later, and one that they do not look at at all is given up.
 
     Args:
         found: All bugs.
@@ -104,6 +105,7 @@ class Order:
     _families: Counter[str] = field(default_factory=Counter)
     _modules: Counter[str] = field(default_factory=Counter)
     _tries: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _drawn: set[tuple[str, str]] = field(default_factory=set)
     _missed: Counter[str] = field(default_factory=Counter)
     _noticed: set[str] = field(default_factory=set)
 
@@ -111,23 +113,26 @@ class Order:
         self.found = sorted(self.found, key=lambda each: (self._rank(each), each.id))
 
     def next(self) -> Mutant | None:
-        """The next one, counted as a task until `rejected`; ``None`` when there is no more."""
-        open_ = (each for each in self.found if self._tries[each.place] < TRIES and not self._given_up(each.path))
+        """The next one, counted as a task until it is said to be none; ``None`` when there is no more for now."""
+        open_ = (each for each in self.found if self._open(each))
         chosen = min(open_, key=lambda each: (self._families[each.family], self._weight(each.path)), default=None)
         if chosen is not None:
             self.found.remove(chosen)
             self._families[chosen.family] += 1
             self._modules[chosen.path] += 1
             self._tries[chosen.place] += 1
+            self._drawn.add(chosen.place)
         return chosen
 
     def accepted(self, mutant: Mutant) -> None:
         """It is a task: no other bug of its function will be one."""
+        self._drawn.discard(mutant.place)
         self._tries[mutant.place] = TRIES
         self._noticed.add(mutant.path)
 
     def rejected(self, mutant: Mutant) -> None:
         """It is none, though tests noticed it, or nothing was asked of them."""
+        self._drawn.discard(mutant.place)
         self._modules[mutant.path] -= 1
         self._families[mutant.family] -= 1
 
@@ -135,6 +140,10 @@ class Order:
         """It is none: no test looks there."""
         self.rejected(mutant)
         self._missed[mutant.path] += 1
+
+    def _open(self, mutant: Mutant) -> bool:
+        place = mutant.place
+        return place not in self._drawn and self._tries[place] < TRIES and not self._given_up(mutant.path)
 
     def _given_up(self, path: str) -> bool:
         return self._missed[path] >= MISSES and path not in self._noticed
