@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from small_package import CORE, FIRST
 
-from lego_rl.tasks.make.inject.candidates import FAMILIES, TRIES, Mutant, Order, mutants
+from lego_rl.tasks.make.inject.candidates import FAMILIES, MISSES, TRIES, Mutant, Order, mutants
 from lego_rl.tasks.make.inject.module import Module
 from lego_rl.tasks.make.tree import Tree
 
@@ -133,7 +133,7 @@ def test_what_is_tried_together_is_of_different_functions() -> None:
     while wave := [mutant for mutant in (order.next() for _ in range(8)) if mutant is not None]:
         waves.append(wave)
         for mutant in wave:
-            order.rejected(mutant)
+            order.noticed(mutant)
     places = [[mutant.place for mutant in wave] for wave in waves]
     assert all(len(set(wave)) == len(wave) for wave in places)
     assert max(Counter(place for wave in places for place in wave).values()) == TRIES
@@ -148,3 +148,27 @@ def test_a_function_is_tried_a_few_times_and_a_module_without_tests_given_up() -
     places = [mutant.place for mutant in tried]
     assert max(map(places.count, places)) <= TRIES
     assert sum(path == "small/core.py" for path, _ in places) == 12
+
+
+MANY = Tree({"m.py": "".join(f"def f{n}(a, b):\n    return a + {n} < b\n\n\n" for n in range(20)).encode()})
+"""One module of twenty functions."""
+
+
+def drawn(tell_first: str) -> int:
+    """Bugs of a module that are drawn when one thing comes of the first and no test notices any other."""
+    order = Order(list(mutants(MANY)), 0)
+    first = order.next()
+    assert first is not None
+    getattr(order, tell_first)(first)
+    count = 1
+    while (mutant := order.next()) is not None:
+        order.unnoticed(mutant)
+        count += 1
+    return count
+
+
+def test_a_module_that_tests_notice_is_not_given_up_whether_or_not_a_task_came_of_it() -> None:
+    assert drawn("unnoticed") == MISSES
+    assert drawn("untried") == MISSES + 1
+    assert drawn("accepted") > MISSES + 1
+    assert drawn("noticed") > MISSES + 1

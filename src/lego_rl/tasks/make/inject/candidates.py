@@ -130,15 +130,20 @@ class Order:
         self._tries[mutant.place] = TRIES
         self._noticed.add(mutant.path)
 
-    def rejected(self, mutant: Mutant) -> None:
-        """It is none, though tests noticed it, or nothing was asked of them."""
+    def noticed(self, mutant: Mutant) -> None:
+        """It is none, though tests noticed it."""
+        self.untried(mutant)
+        self._noticed.add(mutant.path)
+
+    def untried(self, mutant: Mutant) -> None:
+        """It is none, and no test was asked."""
         self._drawn.discard(mutant.place)
         self._modules[mutant.path] -= 1
         self._families[mutant.family] -= 1
 
     def unnoticed(self, mutant: Mutant) -> None:
         """It is none: no test looks there."""
-        self.rejected(mutant)
+        self.untried(mutant)
         self._missed[mutant.path] += 1
 
     def _open(self, mutant: Mutant) -> bool:

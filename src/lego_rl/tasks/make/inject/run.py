@@ -50,8 +50,10 @@ async def inject(shop: Workshop, tree: Tree, suite: Suite, wanted: int) -> None:
                     order.accepted(mutant)
                 case "unnoticed":
                     order.unnoticed(mutant)
+                case "same_meaning" | "copied":  # before any test was run
+                    order.untried(mutant)
                 case _:
-                    order.rejected(mutant)
+                    order.noticed(mutant)
             if reason is not None:
                 shop.account.reject(KIND, reason)
 
