@@ -96,7 +96,8 @@ def table(account: Account) -> Table:
     """Candidates and what came of them."""
     found = Table("candidates", "injected", "mined", box=None, pad_edge=False)
     kinds = ("injected", "mined")
-    found.add_row("tried", *(str(account.tried[kind]) for kind in kinds))
+    found.add_row("bugs tried", str(account.tried["injected"]), "")
+    found.add_row("steps looked at", "", str(account.tried["mined"]))
     found.add_row("tasks", *(str(len(account.tasks[kind])) for kind in kinds))
     for reason, words in REASONS.items():
         counts = [account.rejected[kind][reason] for kind in kinds]

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from lego_rl.commands.tasks_make import table
 from lego_rl.errors import TaskError
 from lego_rl.sandbox.bubblewrap.provider import BubblewrapProvider
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.sandbox.state import State
 from lego_rl.sandbox.task_grader import SandboxedGrader
 from lego_rl.sandbox.tree_tests import SandboxedRunner
+from lego_rl.tasks.make.account import REASONS
 from lego_rl.tasks.make.making import Wish, make_tasks
 from lego_rl.tasks.make.running import TestRun
 from lego_rl.tasks.make.tree import Tree
@@ -202,6 +204,24 @@ async def test_no_two_tasks_have_a_bug_in_one_function(runner: SandboxedRunner, 
         bugs += [name for name, code in found.items() if code != right[name]]
     assert len(bugs) >= 2
     assert len(set(bugs)) == len(bugs)
+
+
+async def test_every_part_of_a_step_that_is_no_task_is_counted(runner: SandboxedRunner, tmp_path: Path) -> None:
+    large = "def large():\n    total = 0\n" + "    total += 1\n" * 210 + "    return total\n"
+    asked = "\n\ndef test_large():\n    from small.large import large\n\n    assert large() == 210\n"
+    third = {**SECOND, "small/large.py": large, "tests/test_core.py": SECOND["tests/test_core.py"] + asked}
+    source = write_checkout(tmp_path / "small", FIRST, third)
+    for each in (runner, Refusing()):
+        account = await make_tasks([source], tmp_path / "pool", Wish(inject=0, mine=4), each, Silent())
+        assert len(account.tasks["mined"]) == 1
+        assert account.rejected["mined"] == {"too_large": 1}
+        rows = [[*column.cells] for column in table(account).columns]
+        assert list(zip(*rows, strict=True)) == [
+            ("bugs tried", "0", ""),
+            ("steps looked at", "", "1"),
+            ("tasks", "0", "1"),
+            (REASONS["too_large"], "", "1"),
+        ]
 
 
 def functions(source: str) -> dict[str, str]:

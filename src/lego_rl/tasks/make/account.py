@@ -24,7 +24,7 @@ REASONS: Mapping[str, str] = {
     "no_suite": "the tests of the later state do not run",
     "no_failing_test": "no test fails before and passes after",
     "too_large": "the fix has too many lines, or too many tests ask for it",
-    "not_alone": "no part of the step makes its tests pass and keeps the others",
+    "not_alone": "no part of the step makes a test pass and keeps the others",
 }
 """Why something is no task → in words."""
 
@@ -41,8 +41,8 @@ class Account:
         tasks: Ids of the tasks, by kind.
         families: Tasks by family.
         modules: Tasks by the file that the bug is in.
-        tried: Candidates, by kind.
-        rejected: Candidates that are no task, by kind and reason.
+        tried: Bugs that were tried, and steps of the history that were looked at.
+        rejected: Bugs, and steps or parts of steps, that are no task, by kind and reason.
     """
 
     package: str

@@ -53,8 +53,7 @@ async def mine(shop: Workshop, source: Source, wanted: int) -> None:
         made = len(shop.account.tasks[KIND])
         shop.watcher.doing(f"mining {step.since} to {step.label}: {made} of {wanted} tasks")
         shop.account.tried[KIND] += 1
-        reason = await _mine_step(shop, step, wanted - made)
-        if reason is not None:
+        for reason in await _mine_step(shop, step, wanted - made):
             shop.account.reject(KIND, reason)
 
 
@@ -110,23 +109,25 @@ class Dug(BaseModel):
     """What was found in a step.
 
     Attributes:
-        reason: Why there is nothing; ``None`` where there is.
-        parts: The parts.
+        reason: Why it was not taken apart; ``None`` where it was.
+        parts: The parts that are tasks.
+        misses: Of each part that is none, why.
     """
 
     model_config = ConfigDict(frozen=True)
 
     reason: str | None = None
     parts: tuple[Part, ...] = ()
+    misses: tuple[str, ...] = ()
 
 
-async def _mine_step(shop: Workshop, step: Step, wanted: int) -> str | None:
-    """Make tasks of one step; why there is none, if there is none."""
+async def _mine_step(shop: Workshop, step: Step, wanted: int) -> list[str]:
+    """Make tasks of one step; why it gives none, or why each part of it that is no task is none."""
     hunks, hidden = hunks_of(step), changed_tests(step)
     if not hunks:
-        return "no_code"
+        return ["no_code"]
     if not any(path.endswith(".py") for path in hidden):
-        return "no_tests"
+        return ["no_tests"]
     known = shop.findings.get(KIND, step.before.digest, step.after.digest)
     if known is not None:
         dug = Dug.model_validate(known)
@@ -137,10 +138,10 @@ async def _mine_step(shop: Workshop, step: Step, wanted: int) -> str | None:
             dug = Dug(reason="no_suite")
         shop.findings.put(dug.model_dump(mode="json"), KIND, step.before.digest, step.after.digest)
     if dug.reason is not None:
-        return dug.reason
+        return [dug.reason]
     suite = await shop.suite(_later(step, hunks, hidden))
-    reasons = [_written(shop, step, suite, hidden, hunks, part) for part in dug.parts[:wanted]]
-    return reasons[0] if all(reasons) else None
+    reasons = (_written(shop, step, suite, hidden, hunks, part) for part in dug.parts[:wanted])
+    return [*dug.misses, *filter(None, reasons)]
 
 
 def _later(step: Step, hunks: Sequence[Hunk], hidden: Mapping[str, bytes]) -> Tree:
@@ -164,14 +165,14 @@ async def _dig(shop: Workshop, step: Step, hunks: list[Hunk], hidden: Mapping[st
 
 async def _parts(shop: Workshop, measured: _Measured, hunks: list[Hunk]) -> Dug:
     parts: list[Part] = []
-    reason = "not_alone"
+    misses: list[str] = []
     covered: set[str] = set()
-    misses = 0
+    in_a_row = 0
     for function in _functions(measured.failing)[:TARGETS]:
         target = frozenset(test for test in measured.failing if test.partition("[")[0] == function)
         if target & covered:
             continue
-        if len(parts) >= A_STEP or misses >= MISSES:
+        if len(parts) >= A_STEP or in_a_row >= MISSES:
             break
         shop.watcher.doing(f"mining {measured.step.since} to {measured.step.label}: what makes {function} pass")
 
@@ -182,16 +183,17 @@ async def _parts(shop: Workshop, measured: _Measured, hunks: list[Hunk]) -> Dug:
         solved = (await measured.results(chosen)).passed()
         gained = measured.failing & solved
         if not target <= gained or not measured.keeping <= solved or gained & covered:
-            misses += 1
+            misses.append("not_alone")
+            in_a_row += 1
             continue
         if sum(hunk.size for hunk in chosen) > MOST_LINES or len(gained) > MOST_TESTS:
-            reason = "too_large"
-            misses += 1
+            misses.append("too_large")
+            in_a_row += 1
             continue
-        misses = 0
+        in_a_row = 0
         covered |= gained
         parts.append(await _part(measured, tuple(hunks.index(hunk) for hunk in chosen), gained))
-    return Dug(parts=tuple(parts)) if parts else Dug(reason=reason)
+    return Dug(parts=tuple(parts), misses=tuple(misses))
 
 
 async def _part(measured: _Measured, places: tuple[int, ...], gained: frozenset[str]) -> Part:
