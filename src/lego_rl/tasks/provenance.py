@@ -1,6 +1,6 @@
 """Where a task comes from: what its ``task.toml`` keeps of the row or the repository that it was made of.
 
-Invariant: nothing here is shown to an agent, and nothing here was measured; `unmeasured` says what still has to be.
+Invariant: nothing here is shown to an agent, and nothing here was measured when it was written.
 """
 
 import re
@@ -59,7 +59,7 @@ class Provenance(BaseModel):
     row_sha256: Digest | None = None
     """Of the row, as compact JSON with sorted keys; ``None`` where there was none."""
     unmeasured: tuple[Unmeasured, ...] = ()
-    """What ``lego-rl tasks validate`` has yet to find out."""
+    """What conversion did not try. Validation clears ``lists`` here; the rest only in the index that it writes."""
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
