@@ -32,7 +32,9 @@ def convert(
             help="swebench, openswe, swe-rebench, swe-rebench-v2, swe-gym, r2e-gym or swe-smith.",
         ),
     ],
-    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="JSON lines, JSON, Parquet, or folders.")],
+    inputs: Annotated[
+        list[Path], typer.Argument(metavar="INPUT...", help="JSON lines, JSON, Parquet, Arrow, or folders.")
+    ],
     out: Annotated[Path, typer.Option(help="Folder for the Harbor task directories.")],
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; as many as processors if unset.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first row that cannot be converted.")] = False,

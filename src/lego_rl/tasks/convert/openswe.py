@@ -10,7 +10,7 @@ Its Dockerfile is made one that can be built by `openswe_recipe`; building it ne
 
 from lego_rl.tasks.convert.assemble import TESTBED, Tested, environment, swe_task
 from lego_rl.tasks.convert.openswe_recipe import Source, recipe_of
-from lego_rl.tasks.convert.row import OptionalText, RawRow, SweRow, Word, listed, provenance
+from lego_rl.tasks.convert.row import OptionalText, RawRow, RowError, SweRow, Word, listed, provenance
 from lego_rl.tasks.convert.shell import command_of, without_patches
 from lego_rl.tasks.directory import TaskDirectory
 
@@ -36,6 +36,8 @@ def convert(row: RawRow) -> TaskDirectory:
     Raises:
         RowError: It cannot become one; the message says why.
     """
+    if not (row.get("patch") or row.get("test_patch")):
+        raise RowError("it has neither a patch nor a test_patch, as rows of openswe_other.jsonl: nothing can grade it")
     fields = _Row.read(row)
     commits = Source(fields.repo, fields.base_commit, fields.end_commit, fields.patch + fields.test_patch)
     recipe = recipe_of(fields.Dockerfile or fields.dockerfile, commits)

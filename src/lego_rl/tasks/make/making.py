@@ -55,8 +55,9 @@ async def make_tasks(paths: Sequence[Path], pool: Path, wish: Wish, runner: Runn
         watcher: Is told how far the work is.
 
     Raises:
-        TaskError: The source cannot be read, is of another repository than is named, its tests do not run, or a task
-            cannot be written.
+        TaskError: The source cannot be read, is of another repository than is named, its tests do not run, or the
+            files of a task are no task directory.
+        OSError: The disk does not take it.
         SandboxError: The runs could not be had.
     """
     source = await asyncio.to_thread(open_source, paths)

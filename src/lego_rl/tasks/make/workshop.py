@@ -88,7 +88,8 @@ class Workshop:
         """Write a task, unless it is there as it is from a run before.
 
         Raises:
-            TaskError: It cannot be written.
+            TaskError: Its files are no task directory.
+            OSError: The disk does not take it.
         """
         directory = found.directory()
         if not _holds(self.pool / found.id, directory.files()):

@@ -62,3 +62,10 @@ def test_the_recipe_of_openswe_starts_from_what_can_be_had() -> None:
 def test_a_row_of_openswe_that_cannot_become_a_task(changes: Row, said: str) -> None:
     with pytest.raises(RowError, match=said):
         convert("openswe", openswe(**changes))
+
+
+@pytest.mark.parametrize("left", [{}, {"patch": None, "test_patch": None}, {"patch": "", "test_patch": ""}])
+def test_a_row_without_patches_is_refused_by_the_name_of_its_file(left: Row) -> None:
+    row = {key: value for key, value in openswe().items() if key not in ("patch", "test_patch")} | left
+    with pytest.raises(RowError, match=r"has neither a patch nor a test_patch, as rows of openswe_other\.jsonl"):
+        convert("openswe", row)

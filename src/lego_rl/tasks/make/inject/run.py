@@ -29,7 +29,8 @@ async def inject(shop: Workshop, tree: Tree, suite: Suite, wanted: int) -> None:
 
     Raises:
         SandboxError: The runs could not be had.
-        TaskError: A task cannot be written.
+        TaskError: The files of a task are no task directory.
+        OSError: The disk does not take it.
     """
     bench = await shop.bench(tree)
     order = Order(await asyncio.to_thread(lambda: list(mutants(tree))), shop.seed)

@@ -45,7 +45,8 @@ async def mine(shop: Workshop, source: Source, wanted: int) -> None:
 
     Raises:
         SandboxError: The runs could not be had.
-        TaskError: A task cannot be written.
+        TaskError: The files of a task are no task directory.
+        OSError: The disk does not take it.
     """
     for step in islice(source.steps(), MOST_STEPS):
         if len(shop.account.tasks[KIND]) >= wanted:
