@@ -28,9 +28,10 @@ from lego_rl.tasks.reports import Report
 from lego_rl.tasks.task import Task, TestSpec
 from lego_rl.tasks.test_patch import base_reader
 from lego_rl.tasks.unified_diff import DiffError, apply_diff
+from lego_rl.tasks.usable import check_usable
 from lego_rl.tasks.validate.grader import Graded, Variant
 
-METHOD = 3
+METHOD = 4
 """Changes when the same task would be judged otherwise in the same sandboxes."""
 
 
@@ -58,6 +59,7 @@ class SandboxedGrader:
 
     async def look(self, task: Task) -> None:
         """See `Grader.look`."""
+        await asyncio.to_thread(check_usable, task)
         self.provider.check_network(task.network)
         image = await asyncio.to_thread(self._image, task)
         box = await image.start(Phase.AGENT, limits=self.settings.limits(task.memory_mb, task.storage_mb))

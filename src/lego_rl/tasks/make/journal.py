@@ -11,7 +11,7 @@ from typing import Any
 from lego_rl import durable
 from lego_rl.documents import read_json
 
-METHOD = "3"
+METHOD = "4"
 """Changes when the same source would be judged otherwise."""
 
 

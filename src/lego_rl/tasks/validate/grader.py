@@ -41,10 +41,11 @@ class Grader(Protocol):
         ...
 
     async def look(self, task: Task) -> None:
-        """See that an agent phase of the task is sealed: no network, no hidden test, no history with the fix.
+        """See that a trial would take the task, and that its agent phase is sealed: no network, no hidden test, no
+        history with the fix.
 
         Raises:
-            TaskError: The task gives something away.
+            TaskError: A trial would refuse it, or it gives something away.
             SandboxError: It is not, or could not be had.
         """
         ...

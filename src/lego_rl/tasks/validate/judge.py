@@ -31,7 +31,7 @@ MEANINGS: Mapping[Judgement, str] = {
     "flaky": "a test ended differently from one time to the next",
     "nothing_decides": "no test fails without the solution and passes with it, every time",
     "not_graded": "the tests did not run to their end",
-    "unusable": "the task cannot be read or graded",
+    "unusable": "the task cannot be read or graded, or a trial would refuse it",
     "fault": "sandboxes or a package could not be had; mend that and run the command again",
 }
 
