@@ -5,7 +5,7 @@ history, which may hold the fix. FAIL_TO_PASS and PASS_TO_PASS are found by comp
 records of the run before the fix; where it records none that can be read, they are unknown, and ``lego-rl tasks
 validate --record`` finds them. R2E-Gym asks for the whole map of statuses to be equal; here what it expects to pass has
 to pass. ``prompt``, ``modified_files``, ``relevant_files`` and ``modified_entity_summaries`` say where the fix is, and
-are read by nobody.
+are ignored.
 """
 
 import re
