@@ -283,7 +283,7 @@ def rule_of(*reference: str) -> IssueTextRule:
 
 def found_by(rule: IssueTextRule, text: str) -> list[str]:
     origin = Origin("x__y-1", issue_digest=issue_digest(text))
-    texts = Texts(pa.array([text], pa.string()), pa.array([None], pa.string()))
+    texts = Texts(pa.array([text], pa.string()), pa.array([None], pa.string()), ["not compared"])
     return [hit.reference for hit in rule.hits([origin], 0, texts)]
 
 

@@ -119,7 +119,7 @@ _LINES = (
     r"(?i)\[e\.g\.[^\]\n]*\]",
     r"(?m)^[ \t]*[-*][ \t]*\[[ xX]\].{0,200}$",
     rf"(?m)^[^\pL\pN\n]*{_HEADING}[^\pL\pN\n]*(?:\([^)\n]*\)[^\pL\pN\n]*)?$",
-    rf"(?im)^[^\pL\pN\n]*(?:{_NAMED})[*_ \t]*[:=].{0, 80}$",
+    rf"(?im)^[^\pL\pN\n]*(?:{_NAMED})[*_ \t]*[:=].{{0,80}}$",
 )
 _SENTENCE = rf"\b(?:{_any_of(SENTENCES.splitlines(), ' ')})\b"
 
