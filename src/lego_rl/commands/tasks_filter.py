@@ -116,17 +116,20 @@ def _print(found: Filtered, screen: Screen) -> None:
         table.add_row(name, str(count), f"{count / full:.1%}" if full else "")
     screen.print(table)
     screen.print(f"{full} of {tasks} tasks have {of} trials with a reward, {tasks - full} have fewer")
-    trials = int(tally.known.sum() + tally.more.sum() + tally.unknown.sum())
-    if tally.changed.any():
+    changed = int(tally.changed.sum())
+    trials = int(tally.known.sum() + tally.more.sum() + tally.unknown.sum()) + tally.elsewhere + changed
+    if changed:
         ids = np.array(found.index.ids)[tally.changed > 0].tolist()
         screen.print(
-            f"{int(tally.changed.sum())} trials are of {len(ids)} tasks as they were before they were changed, and are "
+            f"{changed} trials are of {len(ids)} tasks as they were before they were changed, and are "
             f"not counted: {named(ids)}",
             soft_wrap=True,
         )
     screen.print(
         f"{trials} trials: {int(tally.known.sum())} counted, {int(tally.more.sum())} more than {of} of a task, "
-        f"{int(tally.unknown.sum())} unknown (infrastructure), {tally.elsewhere} of tasks that are not in the index"
+        f"{int(tally.unknown.sum())} unknown (infrastructure), {tally.elsewhere} of tasks that are not in the index, "
+        f"{changed} of tasks that were changed since",
+        soft_wrap=True,
     )
     for title, column in (("repository", "repo"), ("source", "data_source")):
         screen.print("")

@@ -162,6 +162,8 @@ def test_the_filter_counts_no_trial_of_what_a_task_was(desk: Desk) -> None:
     desk.run("tasks", "index", "pool", "--out", "all.parquet")
     printed = desk.run(*FILTER, "--outcomes", "run", "--out", "kept.parquet")
     assert f"2 trials are of 1 tasks as they were before they were changed, and are not counted: {TASKS[2]}" in printed
+    assert "12 trials: 10 counted, 0 more than" in printed
+    assert "0 of tasks that are not in the index, 2 of tasks that were changed since" in printed
     assert "THE-SAME-FOLDER" not in printed
     assert "--out ANOTHER -n 2 --first-attempt 0" in printed
     assert Index.read(Path("more.parquet")).ids == [TASKS[2]]

@@ -195,6 +195,29 @@ def test_policies_are_counted_together_only_where_each_is_named() -> None:
         outcomes.chosen(["small"])
 
 
+def test_policies_that_are_counted_together_take_turns() -> None:
+    one = [outcome("a", number, 1, policy="one@1") for number in range(4)]
+    two = [outcome("a", number, 0, policy="two@2") for number in range(4)]
+    outcomes = Outcomes.of([*one, *two]).chosen(["one@1", "two@2"])
+    assert outcomes.table["reward"].to_pylist() == [1, 0] * 4
+    tally = tally_of(index_of("a"), outcomes, 4)
+    assert (tally.solved.tolist(), tally.known.tolist(), tally.more.tolist()) == ([2], [4], [4])
+
+
+def test_a_label_comes_before_the_next_whatever_its_policies() -> None:
+    made = [outcome("a", number, 1, label=label) for label in ("second", "first") for number in range(2)]
+    made.append(outcome("a", 0, 0, label="first", policy="another@1"))
+    chosen = Outcomes.of(made).chosen(["small@1", "another@1"], ["first", "second"])
+    assert chosen.table["reward"].to_pylist() == [0, 1, 1, 1, 1]
+
+
+def test_what_stands_twice_is_counted_of_the_chosen_policy_alone() -> None:
+    table = Outcomes.of([outcome("a", 0, 1), outcome("a", 1, 1), outcome("a", 0, 0, policy="large@2")]).table
+    both = Outcomes.joined([table, table])
+    assert both.repeated == 3
+    assert (both.chosen(["small@1"]).repeated, both.chosen(["large@2"]).repeated) == (2, 1)
+
+
 def test_a_group_of_training_has_its_own_size() -> None:
     rewards = {"once": "+---", "twice": "++--"}
     four, eight = (filter_index(index_of(*rewards), outcomes_of(**rewards), BAND, group=n) for n in (None, 8))

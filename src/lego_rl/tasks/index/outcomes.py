@@ -41,7 +41,8 @@ table; and a digest of what the task directory held, null where nobody looked.""
 
 _SAMPLE = ("task", "policy", "label", "attempt", "seed", "content_digest")
 """What makes two trials one sample."""
-_ORDER = [(name, "ascending") for name in (*_SAMPLE, "trial")]
+_ORDER = [(name, "ascending") for name in ("task", "label", "attempt", "policy", "seed", "content_digest", "trial")]
+"""A task's trials in the order in which they count: policies that are counted together take turns."""
 
 _SHOWN = 6
 _MANY = {"policy": "policies", "label": "labels"}
@@ -99,12 +100,17 @@ class Outcomes:
     """Outcomes of many trials.
 
     Attributes:
-        table: Of `SCHEMA`, in the order of its columns; no sample stands twice.
-        repeated: Rows that were of samples which stood there already.
+        table: Of `SCHEMA`, in the order of task, label, attempt and policy; no sample stands twice.
+        again: ``[trials]`` further rows that were of the same sample.
     """
 
     table: Any
-    repeated: int = 0
+    again: Any
+
+    @property
+    def repeated(self) -> int:
+        """Rows that were of samples which stood there already."""
+        return int(pc.sum(self.again).as_py() or 0)
 
     @classmethod
     def of(cls, outcomes: Sequence[TrialOutcome]) -> Self:
@@ -127,6 +133,7 @@ class Outcomes:
             )
         wanted = [(name, "min") for name in ("trial", "ended", "harness")]
         wanted += [(f"known_{name}", "min") for name, _ in wanted] + [("reward", "min"), ("reward", "max")]
+        wanted += [("task", "count")]
         each = table.group_by(list(_SAMPLE), use_threads=False).aggregate(wanted)
         differing = each.filter(pc.not_equal(each["reward_min"], each["reward_max"]))
         if len(differing):
@@ -139,7 +146,9 @@ class Outcomes:
         for name in ("trial", "ended", "harness"):
             columns[name] = pc.coalesce(each[f"known_{name}_min"], each[f"{name}_min"])
         found = pa.table({name: columns[name] for name in SCHEMA.names}).cast(SCHEMA)
-        return cls(found.sort_by(_ORDER).combine_chunks(), table.num_rows - each.num_rows)
+        again = pc.subtract(each["task_count"], 1)
+        order = pc.sort_indices(found, sort_keys=_ORDER)
+        return cls(found.take(order).combine_chunks(), again.take(order))
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -186,7 +195,8 @@ class Outcomes:
             if not pc.any(mask).as_py():
                 known = ", ".join(sorted(pc.unique(column).to_pylist())[:_SHOWN])
                 raise TaskError(f"there is no trial of the {what} {name}", f"there are trials of {known or 'none'}")
-        return Outcomes(self.table.filter(reduce(pc.or_, masks)), self.repeated)
+        mask = reduce(pc.or_, masks)
+        return Outcomes(self.table.filter(mask), self.again.filter(mask))
 
     def _check_one(self, what: str) -> None:
         counts = pc.value_counts(self.table[what].combine_chunks()).to_pylist()
