@@ -19,7 +19,7 @@ from lego_rl.plain_text import plain_line
 from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.task_grader import SandboxedGrader
 from lego_rl.tasks.content import directory_digest
-from lego_rl.tasks.index.build import task_folders
+from lego_rl.tasks.index.build import set_name, task_folders
 from lego_rl.tasks.index.file import Index, is_index
 from lego_rl.tasks.index.schema import IndexRow
 from lego_rl.tasks.index.task_row import index_row
@@ -167,7 +167,7 @@ def valid_index(places: Sequence[Path], valid: Collection[str]) -> Index:
                 if path.name in valid
             ]
         else:
-            source = place.resolve().name
+            source = set_name(place)
             rows += [index_row(path.resolve(), source) for path in task_folders(place) if path.name in valid]
     return Index.of([replace(row, unmeasured=()) for row in rows])
 

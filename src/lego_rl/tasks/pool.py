@@ -1,18 +1,20 @@
 """A pool: a folder of Harbor task directories, each of which says in ``[metadata] split`` which split it belongs to, or
-an index of such directories, which says it in their place."""
+an index of such directories, which says it in their place. Which directories a folder holds is the same for everybody
+(`tasks.index.build.task_folders`)."""
 
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from lego_rl.errors import TaskError
 from lego_rl.tasks.bugtask import BugTask
 from lego_rl.tasks.build import build_pool, pool_tasks, task_texts
+from lego_rl.tasks.index.build import task_folders
 from lego_rl.tasks.index.current import check_current, contents_of
-from lego_rl.tasks.index.file import Index, is_index
+from lego_rl.tasks.index.file import Index, check_names, is_index
 from lego_rl.tasks.task import Task
 
 BUILTIN = "builtin"
@@ -56,8 +58,8 @@ def load_pool(place: Path) -> dict[str, tuple[Task, ...]]:
         Split → its tasks in the order of their ids.
 
     Raises:
-        TaskError: The pool holds no task, a task is incomplete, or an index is older than its tasks; the message names
-            what is missing, or which.
+        TaskError: The pool holds no task, a task is incomplete, two directories have one name, or an index is older
+            than its tasks; the message names what is missing, or which.
     """
     splits: dict[str, list[Task]] = defaultdict(list)
     for task in _of_index(place) if is_index(place) else _of_folder(place):
@@ -70,20 +72,20 @@ def load_pool(place: Path) -> dict[str, tuple[Task, ...]]:
     return {split: tuple(tasks) for split, tasks in splits.items()}
 
 
-def _of_folder(folder: Path) -> Iterator[Task]:
+def _of_folder(folder: Path) -> list[Task]:
     if not folder.is_dir():
         raise TaskError(f"there is no task pool at {folder}", "build one with: lego-rl tasks build --out DIR")
-    for path in sorted(folder.iterdir()):
-        if path.is_dir() and not path.name.startswith("."):
-            yield Task.load(path)
+    paths = task_folders(folder)
+    check_names(paths)
+    return sorted(map(Task.load, paths), key=lambda task: task.id)
 
 
-def _of_index(file: Path) -> Iterator[Task]:
+def _of_index(file: Path) -> list[Task]:
     index = Index.read(file)
     said = zip(index.paths, index.info("split"), strict=True)
     tasks = [replace(Task.load(path), split=split) for path, split in said]
     check_current(file, index, contents_of(tasks))
-    yield from tasks
+    return tasks
 
 
 def pool_digest(tasks: Iterable[BugTask]) -> str:

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 from harbor.models.task.task import Task as HarborTask
 
+from lego_rl.commands.tasks_validate import valid_index
 from lego_rl.errors import TaskError
 from lego_rl.tasks.build import build_pool, write_task
 from lego_rl.tasks.generate import generate
@@ -136,9 +137,7 @@ def test_gold_patch_and_solution_agree(folder: Path, tmp_path: Path) -> None:
     assert files(tmp_path / "app") == files(folder / "environment" / "repo") | files(folder / "solution" / "files")
 
 
-@pytest.mark.parametrize(
-    "missing", ["task.toml", "instruction.md", "environment", "tests/spec.json", "tests/files/{test}"]
-)
+@pytest.mark.parametrize("missing", ["instruction.md", "environment", "tests/spec.json", "tests/files/{test}"])
 def test_an_incomplete_task_says_what_is_missing(folder: Path, missing: str) -> None:
     path = folder / missing.format(test=Task.load(folder).tests.test_files[0])
     shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -207,6 +206,27 @@ def test_an_index_is_a_pool_and_says_which_split_a_task_is_of(folder: Path, tmp_
     split(index, {"other": 1.0, "mine": 1e-9}, Unit.TASK, 0)["mine"].write(file)
     with pytest.raises(TaskError, match="holds no task"):
         load_pool(file)
+
+
+def test_a_pool_is_the_same_tasks_to_everybody(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "pool" / "by-split" / "more" / "another-000")
+    (tmp_path / "pool" / "notes").mkdir()
+    (tmp_path / "pool" / "notes" / "what.txt").write_text("no task")
+    index, _ = build_index([tmp_path / "pool"])
+    (loaded,) = load_pool(tmp_path / "pool").values()
+    assert [task.id for task in loaded] == [path.name for path in index.paths] == ["another-000", folder.name]
+    shutil.copytree(folder, tmp_path / "pool" / "by-split" / folder.name)
+    with pytest.raises(TaskError, match=f"are both called {folder.name}"):
+        load_pool(tmp_path / "pool")
+
+
+def test_a_task_that_is_named_by_itself_is_of_the_set_that_holds_it(folder: Path) -> None:
+    for places in ([folder.parent], [folder]):
+        index, _ = build_index(places)
+        assert index.column("data_source").to_pylist() == ["pool"]
+        assert valid_index(places, [folder.name]).column("data_source").to_pylist() == ["pool"]
+    index, _ = build_index([folder], "mine")
+    assert index.column("data_source").to_pylist() == ["mine"]
 
 
 def test_an_unknown_pool_is_named(folder: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def build_index(
 
     Args:
         folders: Task directories, or folders of them.
-        data_source: The set that they are of, where a task does not say; by default the name of its folder.
+        data_source: The set that they are of, where a task does not say; by default what `set_name` says.
         progress: Is told how many are read, and of how many.
 
     Returns:
@@ -46,7 +46,7 @@ def build_index(
     rows, left_out = [], []
     for number, (folder, path) in enumerate(found):
         try:
-            row = index_row(path.resolve(), data_source or folder.resolve().name)
+            row = index_row(path.resolve(), data_source or set_name(folder))
             "\0".join(filter(None, (str(row.path), row.instance_id, row.data_source))).encode()
             rows.append(row)
         except TaskError as error:
@@ -61,6 +61,16 @@ def build_index(
     index = Index.of(rows)
     check_names(index.paths)
     return index, left_out
+
+
+def set_name(place: Path) -> str:
+    """What the set of a place's tasks is called where neither they nor anybody else says: the folder that holds them.
+
+    Args:
+        place: A task directory, or a folder of them.
+    """
+    whole = place.resolve()
+    return whole.parent.name if (whole / "task.toml").is_file() else whole.name
 
 
 def task_folders(folder: Path) -> list[Path]:
