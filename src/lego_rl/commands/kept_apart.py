@@ -1,7 +1,9 @@
 """What a command reads and what it writes are different files, whatever they are called.
 
 Invariant: a command that was given a file to read never writes it, nor two results into one: both are refused before
-anything is read. A file is the same by its path, by a link, or by letter case where the disk does not tell case.
+anything is read. What is read and what is written are the same by their path, by a link, or by letter case where the
+disk does not tell it; two results are also the same where they differ in letter case alone, on any disk. Nor is
+anything written into a folder of which everything is read: the next run would read it back.
 """
 
 import os
@@ -15,15 +17,17 @@ _INDEX = ".parquet"
 """Results that may lie in the folder of a run: nothing reads them there."""
 
 
-def keep_apart(read: Sequence[Path], written: Mapping[str, Path | None]) -> None:
+def keep_apart(read: Sequence[Path], written: Mapping[str, Path | None], whole: Sequence[Path] = ()) -> None:
     """See that nothing that is read is written, and nothing is written twice.
 
     Args:
         read: Files, pools, task and run directories that the command is given.
         written: Option → what it has the command write; ``None`` where it was not given.
+        whole: Those of `read` of which every file is read, wherever it lies, where they are folders.
 
     Raises:
-        ConfigError: Two are the same, or something would be written into a task directory or over a file of a run.
+        ConfigError: Two are the same, or something would be written into a task directory, over a file of a run, or
+            into a folder that is read as a whole.
     """
     given = {option: path for option, path in written.items() if path is not None}
     for option, path in given.items():
@@ -34,6 +38,11 @@ def keep_apart(read: Sequence[Path], written: Mapping[str, Path | None]) -> None
                 )
             if (holder := _holder(path, source)) is not None:
                 raise ConfigError(f"{option} {path} is of {holder}, which is read", "name a place outside of it")
+        for folder in whole:
+            if any(_is_same(above, folder) for above in Path(_name(path)).parents):
+                raise ConfigError(
+                    f"{option} {path} lies in {folder}, all of which is read", "name a place outside of it"
+                )
     for (one, path), (other, second) in combinations(given.items(), 2):
         if _is_same(path, second) or _name(path).casefold() == _name(second).casefold():
             raise ConfigError(f"{one} {path} and {other} {second} are one file", "name another file for each")

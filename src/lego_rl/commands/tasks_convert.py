@@ -29,7 +29,7 @@ def convert(form: str, inputs: Sequence[Path], out: Path, workers: int | None, *
         TaskError: A file cannot be read, the folder cannot be written, no row could be converted, or, where `strict`,
             one could not. What became of the rows before is printed first.
     """
-    keep_apart(inputs, {"--out": out, "the list of what is skipped,": out / SKIPPED})
+    keep_apart(inputs, {"--out": out, "the list of what is skipped,": out / SKIPPED}, whole=inputs)
     screen, summary = Screen(), Summary()
     try:
         with _Bar(screen, count_rows(inputs)) as bar:

@@ -16,6 +16,7 @@ from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.tree_tests import SandboxedRunner
 from lego_rl.tasks.decontaminate.repositories import UNKNOWN_OWNER, canonical
 from lego_rl.tasks.make.account import REASONS, Account
+from lego_rl.tasks.make.checkout import is_checkout
 from lego_rl.tasks.make.making import Wish, make_tasks, report_name
 from lego_rl.tasks.staging import remove_leftovers
 
@@ -41,7 +42,7 @@ def make(paths: Sequence[Path], out: Path, wish: Wish, environment: str, overrid
     """
     if wish.repository is not None and (canonical(wish.repository) or UNKNOWN_OWNER).startswith(UNKNOWN_OWNER):
         raise ConfigError(f"--repo {wish.repository} is no repository", "write it as OWNER/NAME")
-    keep_apart(paths, {"--out": out})
+    keep_apart(paths, {"--out": out}, whole=[path for path in paths if not is_checkout(path)])
     settings = sandbox_settings(environment, overrides)
     provider = provider_of(settings)
     provider.check()

@@ -260,6 +260,9 @@ WRITTEN_OVER = {
     "tasks into rows": ("convert", "swebench", "pool", "--out", "pool"),
     "skipped rows over rows": ("convert", "swebench", "pool/skipped.jsonl", "--out", "pool"),
     "tasks into their source": ("make", "pool", "--out", "pool"),
+    "tasks below rows": ("convert", "swebench", "pool", "--out", "pool/tasks/new"),
+    "tasks below rows, by a link": ("convert", "swebench", "linked", "--out", "pool/tasks"),
+    "tasks below their source": ("make", "pool", "--out", "pool/tasks"),
 }
 
 
@@ -271,10 +274,11 @@ def test_what_is_read_is_never_written(command: tuple[str, ...], lego: Run, pool
     Path("ids.txt").write_text("sympy__sympy-1\n")
     Path("pool/skipped.jsonl").write_text("{}\n")
     Path("link.parquet").symlink_to("index.parquet")
+    Path("linked").symlink_to("pool")
     Path("hard.parquet").hardlink_to("index.parquet")
     before = {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
     error = lego("tasks", *command, code=1)
-    assert "which is read" in error or "are one file" in error
+    assert "which is read" in error or "are one file" in error or "all of which is read" in error
     assert {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()} == before
 
 
