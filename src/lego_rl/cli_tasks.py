@@ -209,7 +209,11 @@ def keep(
 def decontaminate(
     index: Index,
     against: Annotated[
-        str, typer.Option(metavar="FILE", help="Ids or rows (Parquet, JSON, JSON lines), or swe-bench-verified.")
+        str,
+        typer.Option(
+            metavar="FILE",
+            help="Ids or rows (Parquet, Arrow, JSON, JSON lines; .txt: an id a line), an index, or swe-bench-verified.",
+        ),
     ],
     relax: Annotated[list[str], typer.Option(metavar="RULE", help="Report what this rule hits, and leave it in.")] = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The index of what is clean.")] = None,

@@ -37,7 +37,7 @@ _PULL = ("pull_request", "pull_number", "number")
 _ORGANISATION = ("org",)
 _COMMIT_DIGITS = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
 _FIX = (
-    "name a file of ids or rows (.parquet, .json, .jsonl; .txt with an id a line), an index of tasks, or "
+    "name a file of ids or rows (.parquet, .arrow, .json, .jsonl; .txt with an id a line), an index of tasks, or "
     + " or ".join(SHIPPED)
 )
 _WRITE = "write ids as OWNER__NAME-NUMBER or OWNER/NAME#NUMBER, or give rows with repo, base_commit or texts"

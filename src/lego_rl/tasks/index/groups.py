@@ -2,8 +2,9 @@
 
 Invariant: two tasks that decontamination reads one repository from, in their columns, ids or images, have one key, and
 so have those whose repositories differ in the owner only: bare names, mirrors and forks. The key of a task that names
-one repository is that name without its owner, whatever else is in the pool. Only a task that names two of them makes
-their tasks one group, which they are from then on.
+one repository is that name without its owner, whatever else is in the pool, with two exceptions. A task that names two
+of them makes their tasks one group, which they are from then on. And where an id or an image joins owner and name with
+a hyphen, the rest of the pool may tell where the name begins.
 """
 
 import re

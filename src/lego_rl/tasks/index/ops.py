@@ -2,7 +2,7 @@
 
 Invariant: the parts of a split have every task once, and no two of them a repository; which part a task falls into
 depends on its repository's name and the seed alone, so that a pool that grows moves no task from one part to another,
-but where a new task is of two repositories at once.
+but where a new task is of two repositories at once, or is the first to tell where the name begins in an ``owner-name``.
 """
 
 import hashlib
