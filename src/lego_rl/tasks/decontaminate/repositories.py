@@ -100,6 +100,8 @@ PACKAGES = {
 _SCHEME = re.compile(r"^(?:git\+)?\w+://(?:[^@/]+@)?[^/]*/?(?:repos/)?")
 _SCP = re.compile(r"^(?:[^@/:]+@)?[a-z0-9.-]+\.[a-z]{2,}:(?!\d+(?:/|$))")
 _HOST = re.compile(r"^(?:www\.|api\.)?(?:github|gitlab|bitbucket|codeberg|gitee)\.(?:com|org)/(?:repos/)?")
+_AFTER = re.compile(r"[@#]|(?<!^)\?")  # `UNKNOWN_OWNER` stands at the beginning
+_GIT = re.compile(r"(?:\.git)+$")
 _MIRROR = re.compile(
     r"^(?:[^/]+/)?(?P<owner>[a-z0-9-]+)(?:__|_1776_|_s_)(?P<name>[a-z0-9._-]+?)(?:\.[0-9a-f]{7,40}(?:\.[a-z0-9._-]+)?)?$"
 )
@@ -127,18 +129,21 @@ def canonical(repository: str) -> str | None:
     """
     text = re.sub(r"\s*/\s*", "/", plain_letters(repository).lower().strip())
     text = _HOST.sub("", _SCP.sub("", _SCHEME.sub("", text)))
-    text = re.sub(r"(?:\.git)+$", "", re.split("[@#?]", text)[0].strip("/"))
-    while (mirror := _MIRROR.match("/".join(text.split("/")[:2]))) is not None:
-        text = f"{mirror['owner']}/{mirror['name']}"
-    parts = text.split("/")[:2]  # an address may go on: /pull/12
+    parts = _AFTER.split(text)[0].strip("/").split("/")[:2]  # an address may go on: /pull/12
     if len(parts) == 2:
         parts[1] = parts[1].partition(":")[0]  # a branch, or a tag
-    if not text or _NO_NAMES.issuperset(parts):
+    text = _GIT.sub("", "/".join(parts))
+    while (mirror := _MIRROR.match(text)) is not None:
+        text = _GIT.sub("", f"{mirror['owner']}/{mirror['name']}")
+    parts = text.split("/")
+    if len(parts) == 1:
+        parts[0] = _GIT.sub("", _VERSION.sub("", parts[0]))
+    if not parts[-1] or _NO_NAMES.issuperset(set(parts) - {UNKNOWN_OWNER}):
         return None
     if len(parts) == 1:
-        bare_name = re.sub("_", "-", _VERSION.sub("", parts[0]))
+        bare_name = re.sub("_", "-", parts[0])
         known = R2E_GYM.get(bare_name) or PACKAGES.get(bare_name)
-        parts = (known or f"{UNKNOWN_OWNER}/{_VERSION.sub('', parts[0])}").split("/")
+        parts = (known or f"{UNKNOWN_OWNER}/{parts[0]}").split("/")
     name = "/".join(parts)
     return _RENAMED.get(name, name) if _REPOSITORY.match(name) else None
 
