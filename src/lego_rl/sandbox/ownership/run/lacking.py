@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from lego_rl.sandbox.ownership.known.known_modules import SHADOWED_MODULES
 from lego_rl.sandbox.ownership.run.keeper import WILD, RunKeeper
 from lego_rl.sandbox.ownership.run.naming import Naming
 from lego_rl.sandbox.ownership.run.started import files_of
@@ -46,7 +47,12 @@ class Lacking:
                 self._own(file)
 
     def own_module(self, name: str, folders: Iterable[str]) -> None:
-        """Keep what would be run as a module, where the task has it in none of some folders."""
+        """Keep what would be run as a module, where the task has it in none of some folders.
+
+        What a test run has anyway, pytest say, is not lacking: where a file could take its place, `shadowing` tells.
+        """
+        if name.partition(".")[0] in SHADOWED_MODULES:
+            return
         places = {folder: PurePosixPath(folder, *name.split(".")) for folder in sorted(folders)}
         has_it = any(self.keeper.tree.place(f"{place}{end}") for place in places.values() for end in _OF_MODULE)
         for folder, place in places.items() if self.counts(name) and not has_it else ():
