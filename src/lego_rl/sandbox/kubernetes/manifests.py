@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lego_rl.messages import Json
 from lego_rl.sandbox import seccomp
+from lego_rl.sandbox.controlled import INSIDE, INSIDE_MODULES
 from lego_rl.sandbox.kubernetes.api import Manifest
 from lego_rl.sandbox.kubernetes.labels import ROLE, SANDBOX, Identity
 from lego_rl.sandbox.kubernetes.plan import SLACK, Egress, PodPlan
@@ -19,7 +20,8 @@ from lego_rl.sandbox.user import UID
 
 WORK, KEEPER, STAGE = "work", "keeper", "stage"
 PROGRAM_FILES = (
-    *(Path(__file__).parent.with_name(name) for name in ("inside.py", "inside_files.py", "inside_guard.py")),
+    INSIDE,
+    *INSIDE_MODULES,
     *(Path(__file__).with_name(name) for name in ("bridge.py", "frames.py", "keeper.py", "first.py")),
 )
 PROGRAMS = "/run/lego/programs"

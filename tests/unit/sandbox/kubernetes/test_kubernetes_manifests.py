@@ -1,6 +1,9 @@
 """What is sent to a cluster: what it forbids, and that the API has every field that it names."""
 
+import base64
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -145,3 +148,16 @@ def test_an_owner_is_the_value_of_a_label(name: str) -> None:
     with pytest.raises(ValueError, match="owner"):
         KubernetesSettings(owner=name)
     assert re.fullmatch(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?", owner_of(KubernetesSettings()))
+
+
+@pytest.mark.parametrize("name", [path.name for path in manifests.PROGRAM_FILES if not path.name.startswith("inside_")])
+def test_the_programs_of_pods_find_what_they_import_among_themselves(name: str, tmp_path: Path) -> None:
+    data = manifests.programs(IDENTITY)["binaryData"]
+    assert isinstance(data, dict)
+    for file, content in data.items():
+        (tmp_path / file).write_bytes(base64.b64decode(str(content)))
+    started = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='imported')"
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", started, tmp_path / name], capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
