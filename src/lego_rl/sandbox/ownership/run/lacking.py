@@ -61,5 +61,6 @@ class Lacking:
                 self._own(file)
 
     def _own(self, path: str) -> None:
-        if self.keeper.tree.place(path) is None and not (path.endswith(".py") and self.keeper.is_asked_for(path)):
+        is_there = self.keeper.tree.place(path) is not None or self.keeper.tree.leads_to_folder(path)
+        if not is_there and not (path.endswith(".py") and self.keeper.is_asked_for(path)):
             self.keeper.found.lacking.add(path)

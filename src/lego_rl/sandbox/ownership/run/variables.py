@@ -27,7 +27,9 @@ class Variables:
     def assigned(self, name: str, value: str, places: list[str]) -> None:
         """Keep what a variable says that is given a value in one of some folders."""
         if name in {"PYTHONPATH", "pythonpath", "PATH"}:
-            parts = [part for part in value.split(":") if not _OLD_PATH.fullmatch(part)]
+            # pytest's option takes white space between folders, the variables take colons.
+            whole = value.split() if name == "pythonpath" else value.split(":")
+            parts = [part for part in whole if not _OLD_PATH.fullmatch(part)]
             found = {path for part in parts for place in places for path in self.keeper.below(part or ".", place)}
             if name == "PATH":
                 self.keeper.found.path |= found
