@@ -36,7 +36,9 @@ ON_PATH: dict[str, tuple[str, dict[str, object]]] = {
     ),
     "pythonpath, not there yet": ("new/token.py", {"files": {"pytest.ini": "[pytest]\npythonpath = new\n"}}),
     "pythonpath of the command": ("src/token.py", {"command": f"{PYTEST} -o pythonpath=src"}),
-    "pythonpath of the command, one of several": ("ns/sub/token.py", {"command": f'{PYTEST} -o pythonpath="$PWD ns/sub"'}),
+    "pythonpath of the command, one of several": (
+        "ns/sub/token.py", {"command": f'{PYTEST} -o pythonpath="$PWD ns/sub"'}
+    ),
     "PYTHONPATH of the command": ("src/token.py", {"command": f"PYTHONPATH=$PWD/src:x {PYTEST}"}),
     "PYTHONPATH of the image": ("src/token.py", {"env": {"PYTHONPATH": "/opt:/app/src"}}),
     "a relative PYTHONPATH": ("src/token.py", {"env": {"PYTHONPATH": "src"}}),
