@@ -21,7 +21,7 @@ from lego_rl.harness.base import HarnessBundle
 from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import Outcome, PhaseSeconds, TrialRecord
-from lego_rl.rollout.runner import ignore
+from lego_rl.rollout.progress import ignore
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import RunDirectory, TrialStore
 from lego_rl.tasks.build import write_task

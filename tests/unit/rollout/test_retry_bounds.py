@@ -9,8 +9,9 @@ from lego_rl.errors import RunError
 from lego_rl.rollout.faults import FAULT_TABLE, MOST_TRIES, Ended
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import TrialRecord
-from lego_rl.rollout.runner import retries_of_batch, run_trials
+from lego_rl.rollout.runner import run_trials
 from lego_rl.rollout.settled import FAULTED, SCORED, STARTED, faulted_tries, settled_trials
+from lego_rl.rollout.settling import retries_of_batch
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import RunDirectory
 

@@ -13,8 +13,9 @@ from lego_rl.rollout.faults import FAULT_TABLE, Ended, Fault
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.progress import BatchStarted, Progress, TrialEnded, TrialRetried, TrialStarted
-from lego_rl.rollout.runner import LONGEST_PAUSE_SEC, pause_before, run_trials
+from lego_rl.rollout.runner import run_trials
 from lego_rl.rollout.settled import STARTED, settled_records
+from lego_rl.rollout.settling import LONGEST_PAUSE_SEC, pause_before
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import RunDirectory
 
