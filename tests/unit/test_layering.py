@@ -27,7 +27,7 @@ HIGH = {
     "conformance",
     "selfcheck",
 }
-MAY_IMPORT_TORCH = ("engine/embedded", "train/")
+MAY_IMPORT_TORCH = ("engine/embedded", "train/", "cluster/")
 
 
 def modules() -> list[Path]:

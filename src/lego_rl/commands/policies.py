@@ -1,35 +1,16 @@
 """The policy that a recipe names: which directory it is, and whether the rest of the recipe fits it."""
 
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
 from lego_rl.config.load import read
 from lego_rl.config.recipe import Recipe
 from lego_rl.engine.policy_dir import inspect_policy
 from lego_rl.errors import ConfigError
+from lego_rl.policies import policy_directory
 from lego_rl.train.card import PolicyCard
 
-_BUILTIN = "builtin:"
-
-
-def policy_directory(name: str) -> Path:
-    """The directory of a policy as a recipe names it.
-
-    Raises:
-        ConfigError: There is none.
-    """
-    if name.startswith(_BUILTIN):
-        home = Path(str(files("lego_rl.policies")))
-        shipped = {
-            f"{_BUILTIN}{folder.name}": folder for folder in home.iterdir() if (folder / "config.json").is_file()
-        }
-        if name not in shipped:
-            raise ConfigError(f"there is no shipped policy {name}", f"shipped: {', '.join(sorted(shipped))}")
-        return shipped[name]
-    if not Path(name).is_dir():
-        raise ConfigError(f"there is no policy directory {name}", "name a Hugging Face directory or builtin:NAME")
-    return Path(name)
+__all__ = ["check_policy", "policy_directory", "read_recipe"]
 
 
 def read_recipe(path: Path, overrides: Sequence[str]) -> Recipe:

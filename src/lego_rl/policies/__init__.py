@@ -1,1 +1,27 @@
-"""Policies that ship with Lego-RL: Hugging Face directories, read as package data."""
+"""Policies: those that ship with Lego-RL, which are Hugging Face directories read as package data, and a recipe's."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from lego_rl.errors import ConfigError
+
+_BUILTIN = "builtin:"
+
+
+def policy_directory(name: str) -> Path:
+    """The directory of a policy as a recipe names it.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    if name.startswith(_BUILTIN):
+        home = Path(str(files("lego_rl.policies")))
+        shipped = {
+            f"{_BUILTIN}{folder.name}": folder for folder in home.iterdir() if (folder / "config.json").is_file()
+        }
+        if name not in shipped:
+            raise ConfigError(f"there is no shipped policy {name}", f"shipped: {', '.join(sorted(shipped))}")
+        return shipped[name]
+    if not Path(name).is_dir():
+        raise ConfigError(f"there is no policy directory {name}", "name a Hugging Face directory or builtin:NAME")
+    return Path(name)
