@@ -1,0 +1,25 @@
+"""What verl's entry point ``verl.plugins`` loads, in every process that imports verl.
+
+verl looks a trainer up by its name before it reads anything else of its configuration, so all is registered here, and
+not in modules that the configuration names. verl drops the error of a plug-in; it is logged here first.
+"""
+
+import logging
+
+_LOG = logging.getLogger(__name__)
+
+
+def register() -> None:
+    """Register trainers, engines, the policy loss, and what runs verl without a GPU."""
+    from lego_rl.cluster.cpu import checkpoint, engine, platform, rollout
+    from lego_rl.cluster.trainer import losses, modes, replay
+
+    for module in (platform, losses, replay, engine, rollout, checkpoint, modes):
+        _LOG.debug("registered by %s", module.__name__)
+
+
+try:
+    register()
+except Exception:
+    _LOG.exception("the plug-in lego-rl could not be loaded")
+    raise
