@@ -11,10 +11,14 @@ _LOG = logging.getLogger(__name__)
 
 def register() -> None:
     """Register trainers, engines, the policy loss, and what runs verl without a GPU."""
-    from lego_rl.cluster.cpu import checkpoint, engine, platform, rollout
+    from lego_rl.cluster.cpu import platform
+
+    _LOG.debug("registered by %s", platform.__name__)  # verl asks which platform it is on when engines are imported
+
+    from lego_rl.cluster.cpu import checkpoint, engine, rollout
     from lego_rl.cluster.trainer import losses, modes, replay
 
-    for module in (platform, losses, replay, engine, rollout, checkpoint, modes):
+    for module in (losses, replay, engine, rollout, checkpoint, modes):
         _LOG.debug("registered by %s", module.__name__)
 
 
