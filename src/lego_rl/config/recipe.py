@@ -8,6 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from lego_rl.config.cluster import ClusterSection
 from lego_rl.evaluate.heldout import EvaluateSettings
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.harness.base import OptionValue
@@ -123,6 +124,7 @@ class Recipe(Settings):
     rollout: RolloutSection = RolloutSection()
     train: TrainSettings = TrainSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
+    cluster: ClusterSection | None = None
 
     @model_validator(mode="after")
     def _updates_divide_prompts(self) -> Self:
