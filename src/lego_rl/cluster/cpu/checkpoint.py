@@ -2,8 +2,8 @@
 
 ``rollout.checkpoint_engine.backend=lego_file`` and ``…checkpoint_engine.engine_kwargs.lego_file.directory=FOLDER``.
 
-Invariant: a file has its name when it is whole. The files of the present and the last version are kept, since a server
-may still be reading the last one.
+Invariant: a file has its name when it is whole. The files of the present and the last version are kept at least, since a
+server may still be reading the last one.
 """
 
 import asyncio
@@ -26,13 +26,14 @@ class FileCheckpointEngine(CheckpointEngine):  # type: ignore[misc]  # verl is n
     Args:
         bucket_size: Not used: everything goes at once.
         directory: The folder.
+        keep: How many versions are kept; at least 2.
         is_master: Whether this rank writes.
     """
 
     # ruff: noqa: D102
-    def __init__(self, bucket_size: int, directory: str, is_master: bool = False) -> None:
+    def __init__(self, bucket_size: int, directory: str, keep: int = 2, is_master: bool = False) -> None:
         del bucket_size
-        self._directory = Path(directory)
+        self._directory, self._keep = Path(directory), max(2, keep)
         self._is_master = is_master
 
     def prepare(self) -> dict[str, Any]:
@@ -64,9 +65,8 @@ class FileCheckpointEngine(CheckpointEngine):  # type: ignore[misc]  # verl is n
         partial = path.with_suffix(".partial")
         save_file(state, partial)
         partial.rename(path)
-        for old in self._directory.glob("*.safetensors"):
-            if int(old.stem) < step - 1:
-                old.unlink()
+        for old in sorted(self._directory.glob("*.safetensors"), key=lambda old: int(old.stem))[: -self._keep]:
+            old.unlink()
 
     async def receive_weights(self, global_steps: int | None = None) -> AsyncIterator[tuple[str, Tensor]]:
         assert global_steps is not None

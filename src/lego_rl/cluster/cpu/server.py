@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from verl.workers.rollout.replica import TokenOutput
 
-from lego_rl.cluster.cpu.experts import fuse_experts
+from lego_rl.cluster.experts import fuse_experts
 from lego_rl.engine.embedded import EmbeddedEngine, EngineOptions
 from lego_rl.engine.protocol import Sample, Sampling
 from lego_rl.errors import ConfigError

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from verl.utils import tensordict_utils as tu
 from verl.utils.ulysses import slice_input_tensor
 from verl.workers.engine import EngineRegistry
@@ -58,7 +59,7 @@ class ReplayEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
     def _as_fed(self, routed: Tensor, micro_batch: Any, output_args: Any) -> Tensor:
         """``[N, layers, top_k]`` in the order in which the routers see the positions."""
         if not tu.get_non_tensor_data(data=micro_batch, key="use_remove_padding", default=True):
-            return torch.nested.to_padded_tensor(routed, padding=0).flatten(0, 1)
+            return pad_sequence(routed.unbind(), batch_first=True).flatten(0, 1)
         experts_NEK = routed.values()
         if pad := int(output_args.get("pad_size", 0)):
             experts_NEK = torch.cat([experts_NEK, experts_NEK.new_zeros((pad, *experts_NEK.shape[1:]))])

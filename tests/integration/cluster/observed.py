@@ -1,0 +1,81 @@
+"""What a test adds to a run: batches that are written down, and trials that lose their inference server.
+
+Loaded by verl's processes: the buffers as ``custom_sampler``, the loop by the agent-loop configuration.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import transfer_queue as tq
+
+from lego_rl.cluster.agent_loop import TrialLoop, TrialOutputs, outputs_of
+from lego_rl.cluster.host import Hosts
+from lego_rl.cluster.pieces import Piece, SamplingParams
+from lego_rl.cluster.sampler import TrialReplayBuffer, TrialReplayBufferAsync
+from lego_rl.engine.protocol import EngineError
+
+FIELDS = ("prompts", "responses", "response_mask", "rollout_log_probs", "routed_experts", "rm_scores")
+_BROKEN_HOSTS = Hosts()
+
+
+class _Written:
+    """Writes every training batch into the folder that ``LEGO_TEST_BATCHES`` names."""
+
+    def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, Any]]:
+        batch, metrics = super().sample(  # type: ignore[misc]
+            global_steps=global_steps, partition_id=partition_id, batch_size=batch_size
+        )
+        data = tq.kv_batch_get(
+            keys=batch.keys, partition_id=partition_id, select_fields=[*FIELDS, "extra_fields"]
+        )
+        columns = {name: data[name].unbind() for name in FIELDS}
+        extras = list(data["extra_fields"])
+        rows = [
+            {"key": key, "tag": tag, "extra": extra, **{name: columns[name][at].tolist() for name in FIELDS}}
+            for at, (key, tag, extra) in enumerate(zip(batch.keys, batch.tags, extras, strict=True))
+        ]
+        target = Path(os.environ["LEGO_TEST_BATCHES"]) / f"{global_steps}.json"
+        target.write_text(json.dumps({"step": global_steps, "rows": rows}, default=float), encoding="utf-8")
+        return batch, metrics
+
+
+class WrittenBuffer(_Written, TrialReplayBuffer):
+    pass
+
+
+class WrittenBufferAsync(_Written, TrialReplayBufferAsync):
+    pass
+
+
+class NoServer:
+    """An inference server that is gone."""
+
+    async def piece(self, session: str, prompt_ids: list[int], params: SamplingParams) -> Piece:
+        raise EngineError("the inference server is gone")
+
+    async def alive(self) -> None:
+        raise EngineError("the inference server is gone")
+
+
+class LossyLoop(TrialLoop):
+    """The agent loop, but some trials have no inference server.
+
+    Args:
+        victims: Sessions by task.
+        broken_recipe: The recipe of those trials, whose run directory is another.
+    """
+
+    def __init__(self, *args: Any, victims: dict[str, list[int]], broken_recipe: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._victims = victims
+        self._broken_recipe = Path(broken_recipe)
+
+    async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> TrialOutputs:
+        task = kwargs["extra_info"]["instance_id"]
+        if int(kwargs["global_steps"]) > 1 or kwargs["session_id"] not in self._victims.get(task, ()):
+            return await super().run(sampling_params, **kwargs)
+        host = await _BROKEN_HOSTS.get(self._broken_recipe, "broken", NoServer, None)
+        record = await host.trials.run(host.specs.of(kwargs, sampling_params))
+        return outputs_of(record, host.name, int(kwargs["global_steps"]))
