@@ -121,6 +121,20 @@ def report(run: RunDir) -> None:
 
 
 @app.command()
+def export(
+    source: Annotated[Path, typer.Argument(help="A run directory, for its latest checkpoint; or a checkpoint.")],
+    out: Annotated[Path, typer.Option(help="The folder to write; it must not exist.")],
+    base: Annotated[
+        Path | None, typer.Option(help="The policy that training started from; by default the recipe's.")
+    ] = None,
+) -> None:
+    """Write a trained policy as a Hugging Face folder with a model card: what vLLM and transformers load."""
+    from lego_rl.commands import export as command
+
+    command.run(source, out, base)
+
+
+@app.command()
 def inspect(
     trial: Annotated[Path, typer.Argument(help="A trial's folder, RUN/trials/ID; of a run, its list of trials.")],
     policy: Annotated[

@@ -45,3 +45,13 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sync_tree(folder: Path) -> None:
+    """Wait until everything below a folder is on the disk."""
+    for path in (*sorted(folder.rglob("*")), folder):
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

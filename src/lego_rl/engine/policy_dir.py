@@ -62,8 +62,14 @@ class PolicyFacts:
 
 
 @dataclass(frozen=True)
-class _Stored:
-    """One tensor of a weight file."""
+class StoredTensor:
+    """One tensor of a weight file.
+
+    Attributes:
+        dtype: As safetensors names it: ``F32``, ``BF16``.
+        shape: Its shape.
+        size: Bytes.
+    """
 
     dtype: str
     shape: tuple[int, ...]
@@ -143,7 +149,7 @@ def _tokenizer_size(path: Path) -> int:
     return int(max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)) + 1
 
 
-def _check_dtypes(path: Path, stored: Mapping[str, _Stored]) -> None:
+def _check_dtypes(path: Path, stored: Mapping[str, StoredTensor]) -> None:
     for name, tensor in stored.items():
         if tensor.dtype not in _DTYPES:
             raise ConfigError(
@@ -151,7 +157,7 @@ def _check_dtypes(path: Path, stored: Mapping[str, _Stored]) -> None:
             )
 
 
-def _check_embedding(path: Path, stored: Mapping[str, _Stored], vocab_size: int, tied: bool) -> None:
+def _check_embedding(path: Path, stored: Mapping[str, StoredTensor], vocab_size: int, tied: bool) -> None:
     embedding = stored.get(_EMBEDDING)
     if embedding is None:
         raise ConfigError(f"the weights in {path} have no {_EMBEDDING}", "save the policy as a causal language model")
@@ -167,7 +173,12 @@ def _check_embedding(path: Path, stored: Mapping[str, _Stored], vocab_size: int,
         )
 
 
-def _stored_tensors(path: Path) -> dict[str, _Stored]:
+def weight_files(path: Path) -> list[Path]:
+    """The weight files of a policy directory, in the order of their names.
+
+    Raises:
+        ConfigError: It has none, or its index does not say which.
+    """
     files = [path / WEIGHTS]
     if not files[0].is_file():
         if not (path / SHARDS).is_file():
@@ -176,21 +187,31 @@ def _stored_tensors(path: Path) -> dict[str, _Stored]:
         if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
             raise ConfigError(f"{path / SHARDS} does not say which file holds which weight", "save the policy again")
         files = [path / name for name in sorted(set(shards.values()))]
-    stored: dict[str, _Stored] = {}
-    for file in files:
-        stored |= _read_header(file)
+    return files
+
+
+def _stored_tensors(path: Path) -> dict[str, StoredTensor]:
+    stored: dict[str, StoredTensor] = {}
+    for file in weight_files(path):
+        stored |= read_header(file)
     return stored
 
 
-def _read_header(file: Path) -> dict[str, _Stored]:
-    """Tensors of a safetensors file: 8 bytes of header length, the header in JSON, then the bytes it points into."""
+def read_header(file: Path) -> dict[str, StoredTensor]:
+    """Tensors of a safetensors file: 8 bytes of header length, the header in JSON, then the bytes it points into.
+
+    Raises:
+        ConfigError: It is none, or cut short.
+    """
     try:
         with file.open("rb") as opened:
             length = int.from_bytes(opened.read(8), "little")
             header = read_json(opened.read(min(length, _MOST_HEADER_BYTES)))
         entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
         stored = {
-            name: _Stored(entry["dtype"], tuple(entry["shape"]), entry["data_offsets"][1] - entry["data_offsets"][0])
+            name: StoredTensor(
+                entry["dtype"], tuple(entry["shape"]), entry["data_offsets"][1] - entry["data_offsets"][0]
+            )
             for name, entry in entries.items()
         }
         complete = file.stat().st_size == 8 + length + sum(tensor.size for tensor in stored.values())

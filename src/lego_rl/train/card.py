@@ -40,9 +40,10 @@ tags: [lego-rl]
 
 ## Reasoning of earlier turns: {reasoning}
 
-In training, {context}. A plain model server shows a policy what the harness sends and the chat template renders
-(`as_sent`). `lego-rl` runs this policy as it was trained, unless a recipe sets `capture.reasoning`.
+{context}
 {more}"""
+_CONTEXT_PAGE = """In training, {context}. A plain model server shows a policy what the harness sends and the chat
+template renders (`as_sent`). `lego-rl` runs this policy as it was trained, unless a recipe sets `capture.reasoning`."""
 _MORE = f"\nThe page of the policy that all this began with: [{BASE_PAGE}]({BASE_PAGE}).\n"
 
 
@@ -98,6 +99,14 @@ class PolicyCard:
         except (OSError, ValueError, ValidationError) as error:
             raise ConfigError(f"{path} is no card: {error}", "copy it from where the policy was saved") from error
 
+    def reasoning_name(self) -> str:
+        """What became of reasoning, for a heading."""
+        return "not said" if self.reasoning is None else f"`{self.reasoning}`"
+
+    def reasoning_text(self) -> str:
+        """What that means for whoever serves the policy."""
+        return _CONTEXT_PAGE.format(context=_CONTEXT[self.reasoning])
+
     def _page(self, policy: Path, steps: int) -> str:
         return _PAGE.format(
             steps=steps,
@@ -105,8 +114,8 @@ class PolicyCard:
             base=self.base,
             inside="" if self.harness is None else f", inside {self.harness}",
             version=__version__,
-            reasoning="not said" if self.reasoning is None else f"`{self.reasoning}`",
-            context=_CONTEXT[self.reasoning],
+            reasoning=self.reasoning_name(),
+            context=self.reasoning_text(),
             more=_MORE if (policy / BASE_PAGE).exists() else "",
         )
 

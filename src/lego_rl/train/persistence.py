@@ -6,7 +6,6 @@ is on the disk when writing returns. ``policy/`` is an ordinary Hugging Face dir
 
 import hashlib
 import json
-import os
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from safetensors import SafetensorError
 from transformers import PreTrainedModel
 
 from lego_rl.documents import read_json
+from lego_rl.durable import sync_tree
 from lego_rl.engine.embedded.policy import save_policy
 from lego_rl.errors import RunError
 from lego_rl.train.card import PolicyCard
@@ -24,6 +24,7 @@ from lego_rl.train.card import PolicyCard
 POLICY = "policy"
 OPTIMIZER = "optimizer.pt"
 STATE = "trainer.json"
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, pickle.UnpicklingError)
 
 
 def write(
@@ -61,8 +62,7 @@ def write(
         torch.save(state, directory / OPTIMIZER)
     digests = {str(path.relative_to(directory)): _digest(path) for path in _files(directory)}
     (directory / STATE).write_text(json.dumps({"version": version, "sha256": digests}) + "\n", encoding="utf-8")
-    for path in (*sorted(directory.rglob("*")), directory):
-        _flush(path)
+    sync_tree(directory)
 
 
 @contextmanager
@@ -89,19 +89,38 @@ def read(directory: Path, optimizer: torch.optim.Optimizer) -> int:
         RunError: The directory is no complete checkpoint, was altered, or belongs to another policy.
     """
     try:
-        state = read_json((directory / STATE).read_text(encoding="utf-8"))
-        version = int(state["version"])
-        altered = [name for name, digest in state["sha256"].items() if _digest(directory / name) != digest]
-        if altered:
-            raise ValueError(f"{altered[0]} is not as it was written")
+        version = _verified(directory)
         saved = torch.load(directory / OPTIMIZER, weights_only=True)
         optimizer.load_state_dict(saved["optimizer"])
         torch.set_rng_state(saved["rng"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, pickle.UnpicklingError) as error:
+    except _DAMAGE as error:
         raise RunError(
             f"{directory} is no complete checkpoint: {error}",
             "restore it from a copy, or start a new run with another checkpoint's policy/ as policy.path",
         ) from error
+    return version
+
+
+def verify(directory: Path) -> int:
+    """The weight version of a checkpoint whose every file is as it was written.
+
+    Raises:
+        RunError: One is not, or the directory is no checkpoint.
+    """
+    try:
+        return _verified(directory)
+    except _DAMAGE as error:
+        raise RunError(
+            f"{directory} is no complete checkpoint: {error}", "restore it from a copy, or take another checkpoint"
+        ) from error
+
+
+def _verified(directory: Path) -> int:
+    state = read_json((directory / STATE).read_text(encoding="utf-8"))
+    version = int(state["version"])
+    altered = [name for name, digest in state["sha256"].items() if _digest(directory / name) != digest]
+    if altered:
+        raise ValueError(f"{altered[0]} is not as it was written")
     return version
 
 
@@ -112,11 +131,3 @@ def _files(directory: Path) -> list[Path]:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
