@@ -210,11 +210,13 @@ def check_sandbox(
 def check_recipe(
     recipe: Recipe,
     overrides: Overrides = [],  # noqa: B006
+    offline: Annotated[bool, typer.Option("--offline", help="Look at the recipe alone, not at this machine.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of lines.")] = False,
 ) -> None:
-    """Check that what a recipe names is there and fits: harness, policy, tool parser and chat template, tasks."""
+    """Ask every preflight rule about a recipe: sizes, memory, replay, harness, tasks; exit code 1 if one is fatal."""
     from lego_rl.commands import check as command
 
-    command.recipe(recipe, overrides)
+    command.recipe(recipe, overrides, offline=offline, as_json=as_json)
 
 
 @selfcheck_app.command("sandbox")

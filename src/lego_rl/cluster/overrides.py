@@ -8,7 +8,7 @@ What verl's defaults would do otherwise, and why a line is here, stands beside t
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from lego_rl.errors import ConfigError
 from lego_rl.train.settings import NoCorrection
 
 LOSS = "lego_gspo"
-"""The policy loss of this plug-in: verl's GSPO under a name of its own, so that nothing else can be in effect under it."""
+"""The policy loss of this plug-in: verl's GSPO, under a name that nothing else can be in effect under."""
 AGGREGATION = "seq-mean-token-mean"
 LOOP = "lego_rl"
 """Name of the agent loop."""
@@ -95,7 +95,7 @@ def overrides(recipe: Recipe, files: RunFiles) -> list[str]:
     """The arguments of ``python -m verl.trainer.main_ppo``, in Hydra's grammar.
 
     Raises:
-        ConfigError: The recipe has no cluster.
+        ConfigError: The recipe has no cluster, or it contradicts itself.
     """
     cluster = cluster_of(recipe)
     parts = (
@@ -109,7 +109,23 @@ def overrides(recipe: Recipe, files: RunFiles) -> list[str]:
         _mode(recipe, cluster),
         _ray(cluster, files),
     )
-    return [f"{key}={hydra(value)}" for part in parts for key, value in part]
+    own = dict(override for part in parts for override in part)
+    _refuse_contradictions(cluster.verl, {bare(key) for key in own})
+    return [*(f"{key}={hydra(value)}" for key, value in own.items()), *cluster.verl]
+
+
+def bare(override: str) -> str:
+    """The key of an override, without what Hydra puts before it."""
+    return override.partition("=")[0].lstrip("+~")
+
+
+def _refuse_contradictions(further: Sequence[str], own: Collection[str]) -> None:
+    for override in further:
+        if bare(override) in own:
+            raise ConfigError(
+                f"cluster.verl says {override}, which the recipe says already",
+                f"take it out, and set the key of the recipe that {bare(override)} follows from",
+            )
 
 
 def environment(cluster: ClusterSection, files: RunFiles) -> Mapping[str, str]:

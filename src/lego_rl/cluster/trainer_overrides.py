@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from lego_rl.config.cluster import ClusterSection, Fsdp2Trainer, MegatronTrainer, VeOmniTrainer
 from lego_rl.config.recipe import Recipe
 
-type Value = bool | int | float | str | None | list[Value]
+type Value = bool | int | float | str | list[Value] | None
 """What a key of verl's configuration can be set to."""
 type Override = tuple[str, Value]
 """A key, dotted, and its value."""
@@ -58,8 +58,6 @@ def _veomni(trainer: VeOmniTrainer, recipe: Recipe) -> Iterator[Override]:
         yield f"{role}.veomni.causal_conv1d_implementation", _of_convolution(trainer)
         yield f"{role}.veomni.chunk_gated_delta_rule_implementation", trainer.linear_attention
         yield f"{role}.veomni.rms_norm_gated_implementation", _of_convolution(trainer)
-    # The vision tower is there, and so are its weights in every export; no row has an image, so it gets no gradient.
-    yield f"{_ACTOR}.freeze_vision_tower", True
 
 
 def _of_convolution(trainer: VeOmniTrainer) -> str:

@@ -1,14 +1,19 @@
 """``lego-rl check``: what can be known before anything starts."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import typer
+
 from lego_rl.commands.policies import read_recipe
-from lego_rl.commands.recipe_check import check_recipe
+from lego_rl.commands.preflight import preflight
 from lego_rl.commands.screen import Screen
 from lego_rl.config.load import plain
+from lego_rl.config.preflight.rule import Level, Verdict
 from lego_rl.errors import ConfigError
+from lego_rl.plain_text import plain as plain_text
 from lego_rl.sandbox.environments import provider_of
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.settings import validate
@@ -52,19 +57,40 @@ def sandbox_settings(environment: str, overrides: Sequence[str]) -> SandboxSetti
     return validate(SandboxSettings, chosen, guide="docs/sandbox.md", section="sandbox")
 
 
-def recipe(path: Path, overrides: Sequence[str]) -> None:
-    """Check everything that a recipe names, and that its tool parser reads what its chat template writes.
+def recipe(path: Path, overrides: Sequence[str], *, offline: bool = False, as_json: bool = False) -> None:
+    """Ask every preflight rule about a recipe, and print one line for each.
+
+    Args:
+        path: The recipe.
+        overrides: ``section.key=value`` strings.
+        offline: Whether only the recipe is looked at, and this machine is not.
+        as_json: Whether to print JSON in place of lines.
 
     Raises:
-        LegoError: Something is missing or does not fit.
+        LegoError: The recipe cannot be read.
+        typer.Exit: Something is fatal; with code 1.
     """
-    resolved = read_recipe(path, overrides)
-    checked = check_recipe(resolved)
-    bundle = checked.policy.parts.bundle
-    console = Screen()
-    console.print(f"harness: {bundle.name} {bundle.version} is installed")
-    console.print(
-        f"policy: {resolved.policy.path} fits the budget, its template and {resolved.policy.tool_parser} agree"
-    )
-    console.print(f"tasks: split {resolved.tasks.train!r} and what is evaluated are there")
-    console.print(f"machine: {checked.note or 'it has room for all trials that run at the same time'}")
+    verdicts = preflight(read_recipe(path, overrides), offline=offline)
+    if as_json:
+        typer.echo(json.dumps([_record(verdict) for verdict in verdicts], indent=1))
+    else:
+        for verdict in verdicts:
+            fix = f"; fix: {verdict.fix}" if verdict.fix else ""
+            typer.echo(plain_text(f"{verdict.level:5}  {verdict.rule.id}: {verdict.what}{fix}"))
+    fatal = [verdict for verdict in verdicts if verdict.level is Level.FATAL]
+    if fatal:
+        typer.echo(
+            f"{len(fatal)} of {len(verdicts)} checks are fatal; docs/preflight.md says why each is asked", err=True
+        )
+        raise typer.Exit(1)
+
+
+def _record(verdict: Verdict) -> dict[str, str]:
+    return {
+        "id": verdict.rule.id,
+        "level": verdict.level,
+        "what": verdict.what,
+        "fix": verdict.fix,
+        "checks": verdict.rule.checks,
+        "reason": verdict.rule.reason,
+    }

@@ -1,7 +1,7 @@
 """The ``[cluster]`` section of a recipe: what a run beyond one machine is spread over, and how.
 
-Invariant: nothing here imports verl or Ray, so that a recipe of a cluster can be read, checked and printed anywhere. The
-algorithm is not here: it is ``[train]``, ``[rollout]`` and ``[budget]``, the same for one machine and for many.
+Invariant: nothing here imports verl or Ray, so that a recipe of a cluster can be read, checked and printed anywhere.
+The algorithm is not here: it is ``[train]``, ``[rollout]`` and ``[budget]``, the same for one machine and for many.
 
 The address that sandboxes find a gateway at is the sandboxes' own matter: loopback on the machine of the agent-loop
 worker, or ``sandbox.kubernetes.advertise``.
@@ -163,6 +163,8 @@ class ClusterSection(Settings):
     """Python of verl's environment, the same path on every machine; the one that runs ``lego-rl``, if unset."""
     ray_address: str | None = None
     """The Ray that the run joins, such as ``auto``; a Ray of this machine is started for the run, if unset."""
+    verl: tuple[str, ...] = ()
+    """Further overrides of verl's configuration, as on its command line; none of what the recipe says already."""
 
     @property
     def rollout_nodes(self) -> int:
