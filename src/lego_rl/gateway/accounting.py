@@ -49,7 +49,7 @@ def trajectory_of(
     return Trajectory(
         segments=segments,
         generations=generations,
-        conversations=tuple(_conversation(end) for end in ends),
+        conversations=tuple(conversation_of(end) for end in ends),
         tools=_tools(tree.calls, generations),
         accounting=account(generations, segments, budget_hit, refused),
     )
@@ -99,7 +99,7 @@ def account(
 def _generations(tree: TokenTree, train_roles: Collection[CallRole]) -> tuple[Generation, ...]:
     index_of = {call: index for index, call in enumerate(tree.calls)}
     role_of = roles_of([root for root in tree.roots if root.recording], tree.calls)
-    fate_of = {call: _fate(call) for call in tree.calls}
+    fate_of = {call: fate_of_call(call) for call in tree.calls}
     excluded_of = _excluded(tree.calls, fate_of, role_of, train_roles)
     shape = route_shape(tree.calls)
     in_segments = _in_segments(call for call in tree.calls if fate_of[call] == "delivered" and not excluded_of[call])
@@ -138,7 +138,8 @@ def _in_segments(trained: Iterable[Call]) -> set[Call]:
     return found
 
 
-def _fate(call: Call) -> Fate:
+def fate_of_call(call: Call) -> Fate:
+    """What became of an answered call; see `Fate`."""
     if call.echoed:
         return "delivered"
     others = [twin for twin in call.twins if twin is not call and twin.recording]
@@ -183,7 +184,8 @@ def _generation(
     )
 
 
-def _conversation(end: Call) -> tuple[Message, ...]:
+def conversation_of(end: Call) -> tuple[Message, ...]:
+    """The messages from the start of a conversation to the answer of its last call."""
     messages: list[Message] = []
     chain = end.chain()
     for call, following in zip(chain, (*chain[1:], None), strict=True):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lego_rl.engine.token_ids import TokenIds
 from lego_rl.gateway.matching import same_message, same_messages
-from lego_rl.gateway.recording import Recording
+from lego_rl.gateway.recording import Recording, Reply
 from lego_rl.gateway.turn import Turn
 from lego_rl.messages import Message, Tool
 
@@ -67,7 +67,7 @@ class Call:
         kept: Sampled ids of the parent that the prompt holds: all, but where the harness echoed a prefix.
         context_ids: ``[C]`` int32 prompt ids after those.
         prompt_length: Length of the whole prompt.
-        recording: What was sampled; ``None`` while the engine works.
+        recording: What was sampled, or what a chat backend replied; ``None`` while the engine works.
         turn: The answer as the harness gets it; ``None`` until it is read.
         written: Whether the response was fully written.
         echoed: Sampled ids that a later request held: none, all, or those of a prefix.
@@ -84,7 +84,7 @@ class Call:
     kept: int
     context_ids: NDArray[np.int32]
     prompt_length: int
-    recording: Recording | None = None
+    recording: Recording | Reply | None = None
     turn: Turn | None = None
     written: bool = False
     echoed: int = 0
@@ -110,8 +110,14 @@ class Call:
             RuntimeError: The engine has not answered. That is a bug of the gateway's and no contradiction of the
                 engine's, which would be held against nobody.
         """
-        if self.recording is None:
-            raise RuntimeError(f"model call {self.index} was never answered")
+        if not isinstance(self.recording, Recording):
+            raise RuntimeError(f"model call {self.index} was never answered by an engine")
+        return self.recording
+
+    def replied(self) -> Reply:
+        """What a chat backend replied; raises as `answered` does."""
+        if not isinstance(self.recording, Reply):
+            raise RuntimeError(f"model call {self.index} was never answered by a chat backend")
         return self.recording
 
     def answers_like(self, other: "Call", request: Request) -> bool:
@@ -130,8 +136,14 @@ class Call:
 
     @property
     def count(self) -> int:
-        """Sampled tokens; raises as `answered` does."""
-        return len(self.answered().token_ids)
+        """Tokens of the answer.
+
+        Raises:
+            RuntimeError: There is none.
+        """
+        if self.recording is None:
+            raise RuntimeError(f"model call {self.index} was never answered")
+        return self.recording.count
 
     @property
     def start(self) -> int:

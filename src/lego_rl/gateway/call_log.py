@@ -2,7 +2,7 @@
 
 Each is the difference to the call that it continues: ids, log-probs and messages that are new. So whoever watches a
 trial, or looks at what is left of a killed one, sees all that was said; the record of a finished trial (`store`) holds
-the same and what became of it.
+the same and what became of it. Of a chat backend's calls there are the messages alone.
 
 Form: frames of two little-endian 32-bit numbers and two bodies of as many bytes, deflated: a JSON object (`LoggedCall`
 without its arrays), and the bytes of ``context_ids`` (int32), ``token_ids`` (int32) and ``logprobs`` (float32).
@@ -23,6 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lego_rl.errors import RunError
 from lego_rl.gateway.call import Call
+from lego_rl.gateway.recording import Recording
 from lego_rl.gateway.turn import Turn
 from lego_rl.messages import Message
 
@@ -90,7 +91,9 @@ class CallLog:
         Raises:
             OSError: The disk does not take it.
         """
-        recording = call.answered()
+        recording = call.recording
+        if recording is None:
+            raise RuntimeError(f"model call {call.index} was never answered")
         parent = None if call.parent is None else call.parent.index
         head = _Head(
             call.index,
@@ -101,7 +104,8 @@ class CallLog:
             turn.message,
             len(call.context_ids),
         )
-        arrays = (call.context_ids, recording.token_ids, recording.logprobs)
+        sampled = (recording.token_ids, recording.logprobs) if isinstance(recording, Recording) else ()
+        arrays = (call.context_ids, *sampled)
         bodies = (_HEAD.dump_json(head), b"".join(np.ascontiguousarray(each).tobytes() for each in arrays))
         first, second = (zlib.compress(body, _LEVEL) for body in bodies)
         if self._file is None:

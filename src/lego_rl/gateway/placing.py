@@ -24,10 +24,22 @@ from lego_rl.threads import in_thread
 
 @dataclass(frozen=True)
 class Placed:
-    """A request that has its place: where it stands, and the prompt ids after the parent's answer, ``[C]`` int32."""
+    """A request that has its place.
+
+    Attributes:
+        position: Where it stands.
+        context_ids: ``[C]`` int32 prompt ids after the parent's answer; none where a chat backend answers.
+        prompt_tokens: Length of the whole prompt; an estimate where a chat backend answers.
+    """
 
     position: Position
     context_ids: NDArray[np.int32]
+    prompt_tokens: int
+
+    @classmethod
+    def with_ids(cls, position: Position, context_ids: NDArray[np.int32]) -> "Placed":
+        """One whose prompt is known to the last id."""
+        return cls(position, context_ids, position.known + len(context_ids))
 
 
 class Placing(Protocol):
@@ -72,7 +84,7 @@ class Keep:
             return _joined(found.blocks, found, ids_of)
 
         is_large = found.new_characters >= LARGE_CHARACTERS
-        return Placed(found, await in_thread(render, REQUESTS) if is_large else render())
+        return Placed.with_ids(found, await in_thread(render, REQUESTS) if is_large else render())
 
 
 class AsSent:
@@ -101,7 +113,7 @@ class AsSent:
         def encode() -> NDArray[np.int32]:
             return _joined(blocks, position, self._template.block_ids)
 
-        return Placed(position, await in_thread(encode, REQUESTS) if is_large else encode())
+        return Placed.with_ids(position, await in_thread(encode, REQUESTS) if is_large else encode())
 
 
 def _joined[Block](

@@ -40,6 +40,30 @@ class Recording:
     routes: NDArray[np.uint8] | None
     routes_from: int
 
+    @property
+    def count(self) -> int:
+        """Sampled tokens."""
+        return len(self.token_ids)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answered call of a chat backend, as far as it is no text.
+
+    Attributes:
+        call_id: The backend's.
+        finish_reason: Why the answer ended.
+        timings: Where the time went.
+        prompt_tokens: Of the whole prompt, by the backend's count; an estimate where it gives none.
+        count: Tokens of the answer, likewise; at least 1.
+    """
+
+    call_id: str
+    finish_reason: FinishReason
+    timings: Timings
+    prompt_tokens: int
+    count: int
+
 
 def record(sample: Sample, prompt_ids: Sequence[int], spool: RouteSpool) -> Recording:
     """Check a sample and keep it.

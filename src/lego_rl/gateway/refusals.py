@@ -38,3 +38,14 @@ class InternalFault(Exception):
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(f"{type(cause).__name__}: {cause}")
+
+
+class PromptRefused(Exception):
+    """What answers refuses this conversation, while it answers others: its content is why.
+
+    Args:
+        reason: What it said.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the request was refused: {reason}")

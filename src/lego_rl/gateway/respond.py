@@ -14,7 +14,7 @@ from lego_rl.gateway.body import BodyReader
 from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Counting, Dialect, Problem
 from lego_rl.gateway.exchange import Exchange
 from lego_rl.gateway.json_text import BODY_DEPTH
-from lego_rl.gateway.refusals import BodyStalled, BudgetSpent, ContextOverflow, InternalFault
+from lego_rl.gateway.refusals import BodyStalled, BudgetSpent, ContextOverflow, InternalFault, PromptRefused
 from lego_rl.gateway.session import Session
 from lego_rl.gateway.threads import LARGE_CHARACTERS, REQUESTS
 from lego_rl.threads import in_thread
@@ -31,13 +31,13 @@ _INTAKE = 2
 _LARGE_BODY = 2**20
 """Bytes of a body from which on even looking up what is known of it is worth a thread."""
 
-_FAILED = (EngineError, CaptureError, InternalFault)
+_FAILED = (EngineError, CaptureError, InternalFault, ContextOverflow, PromptRefused)
 _UNANSWERED = (
-    *_FAILED, BadRequest, BodyStalled, BudgetSpent, ContextOverflow, TemplateError, web.HTTPRequestEntityTooLarge,
+    *_FAILED, BadRequest, BodyStalled, BudgetSpent, TemplateError, web.HTTPRequestEntityTooLarge,
 )  # fmt: skip
 
 
-class Responder:
+class Responder[C]:
     """Answers the requests of one session, no more of them at a time than a harness has use for; others wait.
 
     Args:
@@ -47,7 +47,7 @@ class Responder:
         largest: Bytes of the largest body.
     """
 
-    def __init__(self, session: Session, *, ping_seconds: float, body_seconds: float, largest: int) -> None:
+    def __init__(self, session: Session[C], *, ping_seconds: float, body_seconds: float, largest: int) -> None:
         self._session = session
         self._ping_seconds = ping_seconds
         self._body_seconds = body_seconds
@@ -148,7 +148,7 @@ class Responder:
 
 def _problem(error: Exception) -> Problem:
     match error:
-        case BadRequest() | BudgetSpent() | TemplateError():
+        case BadRequest() | BudgetSpent() | TemplateError() | PromptRefused():
             return "bad_request"
         case web.HTTPRequestEntityTooLarge():
             return "too_large"

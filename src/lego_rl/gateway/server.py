@@ -8,19 +8,20 @@ its call.
 
 import asyncio
 import logging
-import secrets
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
 
+from lego_rl.engine.chat_protocol import ChatBackend
 from lego_rl.engine.protocol import Engine, EngineError
+from lego_rl.gateway.answers import Policy
+from lego_rl.gateway.application import application
 from lego_rl.gateway.budget import Budget
+from lego_rl.gateway.chat_answers import ChatPolicy
 from lego_rl.gateway.connections import CONNECTIONS, BoundedListener
-from lego_rl.gateway.dialects import DIALECTS
-from lego_rl.gateway.dialects.base import Counting, Dialect
+from lego_rl.gateway.engine_answers import EnginePolicy
 from lego_rl.gateway.http_log import HTTP_LOG
 from lego_rl.gateway.respond import Responder
 from lego_rl.gateway.session import Session
@@ -29,7 +30,7 @@ from lego_rl.gateway.spool import TEMPORARY
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import ToolCallParser
 from lego_rl.gateway.trajectory import Trajectory
-from lego_rl.messages import Json
+from lego_rl.gateway.transcript import Transcript
 
 _LOG = logging.getLogger(__name__)
 
@@ -58,45 +59,35 @@ class Listener:
         await self._runner.cleanup()
 
 
-class Gateway:
-    """Opens sessions and serves them.
+class HttpGateway[C]:
+    """Opens sessions and serves them, whatever answers their calls.
 
     Args:
-        engine: Samples from the policy.
-        template: The policy's chat template.
-        parser: Of the policy's tool-call format.
+        policy: Answers the calls.
         model: Model name that ``/v1/models`` lists; requests may name any.
-        ping_seconds: Between two signs of life on a stream that waits for the engine.
+        ping_seconds: Between two signs of life on a stream that waits for an answer.
         body_seconds: How long a request body may take to arrive: it comes from the same machine.
         connections: Most open connections of one listener; further ones wait.
-        capture: What stays in the policy's context, and which calls train.
-        spool: Folder on a disk, for what is captured and not needed before a session ends.
     """
 
     def __init__(
         self,
-        engine: Engine,
-        template: ChatTemplate,
-        parser: ToolCallParser,
+        policy: Policy[C],
         *,
         model: str = "policy",
         ping_seconds: float = 3.0,
         body_seconds: float = 30.0,
         connections: int = CONNECTIONS,
-        capture: CaptureSettings = DEFAULT_CAPTURE,
-        spool: Path = TEMPORARY,
     ) -> None:
-        self._engine = engine
-        self._template = template
-        self._parser = parser
+        self._policy = policy
         self._model = model
         self._ping_seconds = ping_seconds
         self._body_seconds = body_seconds
         self._connections = connections
-        self._capture = capture
-        self._spool = spool
 
-    def open(self, budget: Budget, *, temperature: float, seed: int | None = None, log: Path | None = None) -> Session:
+    def open(
+        self, budget: Budget, *, temperature: float, seed: int | None = None, log: Path | None = None
+    ) -> Session[C]:
         """Start a session; its address is `Session.path`.
 
         Args:
@@ -105,25 +96,15 @@ class Gateway:
             seed: Makes the session's sampling reproducible.
             log: File for the calls as they are answered (`call_log`); its folder has to exist when the first one is.
         """
-        return Session(
-            self._engine,
-            self._template,
-            self._parser,
-            budget=budget,
-            temperature=temperature,
-            seed=seed,
-            capture=self._capture,
-            spool=self._spool,
-            log=log,
-        )
+        return Session(self._policy.answers(budget, temperature=temperature, seed=seed), budget=budget, log=log)
 
-    async def serve(self, sock: socket.socket, session: Session) -> Listener:
+    async def serve(self, sock: socket.socket, session: Session[C]) -> Listener:
         """Answer for `session` on a bound socket, which may live in another network namespace."""
         largest = min(_BODY_BASE + _BODY_PER_TOKEN * session.budget.context_tokens, _BODY_MOST)
         responder = Responder(
             session, ping_seconds=self._ping_seconds, body_seconds=self._body_seconds, largest=largest
         )
-        app = _application(session, responder, self._model, largest)
+        app = application(session, responder, self._model, largest)
         runner = web.AppRunner(
             app,
             access_log=None,
@@ -153,7 +134,7 @@ class Gateway:
         Args:
             within_sec: How long its next step may take.
         """
-        sign = asyncio.ensure_future(self._engine.progressed())
+        sign = asyncio.ensure_future(self._policy.progressed())
         try:
             # In pieces: where this whole process stood still for so long, the engine's thread may have, too.
             for _ in range(_PIECES):
@@ -171,88 +152,69 @@ class Gateway:
             sign.cancel()
         return False
 
-    async def close(self, session: Session) -> Trajectory:
+    async def close(self, session: Session[C]) -> C:
         """End a session and return what was captured; once, for the session does not hold it any longer.
 
         Raises:
             CaptureError: A call contradicted itself; nothing of the trial can be trusted.
         """
         try:
-            trajectory = session.close()
+            captured = session.close()
         finally:
             session.drop_routes()
         await asyncio.sleep(0)  # let the aborted calls end before the engine is asked for anything else
-        return trajectory
+        return captured
 
 
-def _application(session: Session, responder: Responder, model: str, largest: int) -> web.Application:
-    app = web.Application(client_max_size=largest, middlewares=[_own_session(session)])
-    base = "/s/{secret}"
-    for dialect in DIALECTS:
-        _add_dialect(app, base, dialect, responder)
+class Gateway(HttpGateway[Trajectory]):
+    """The gateway of an engine: what was sampled is captured token by token.
 
-    async def models(_: web.Request) -> web.Response:
-        return web.json_response(_models(model))
+    Args:
+        engine: Samples from the policy.
+        template: The policy's chat template.
+        parser: Of the policy's tool-call format.
+        model: As for `HttpGateway`, and so the three after it.
+        ping_seconds: See there.
+        body_seconds: See there.
+        connections: See there.
+        capture: What stays in the policy's context, and which calls train.
+        spool: Folder on a disk, for what is captured and not needed before a session ends.
+    """
 
-    async def named(request: web.Request) -> web.Response:
-        return web.json_response(_model(request.match_info["name"]))
-
-    async def alive(_: web.Request) -> web.Response:
-        return web.Response()
-
-    app.router.add_get(f"{base}/v1/models", models)
-    app.router.add_get(f"{base}/v1/models/{{name:.+}}", named)
-    app.router.add_head(base, alive)
-    app.router.add_head(base + "/{rest:.*}", alive)
-    return app
-
-
-def _add_dialect(app: web.Application, base: str, dialect: Dialect, responder: Responder) -> None:
-    async def complete(request: web.Request) -> web.StreamResponse:
-        return await responder.complete(request, dialect)
-
-    app.router.add_post(base + dialect.completion_path, complete)
-    if dialect.counting is not None:
-        _add_counting(app, base, dialect, dialect.counting, responder)
-
-
-def _add_counting(app: web.Application, base: str, dialect: Dialect, counting: Counting, responder: Responder) -> None:
-    async def count(request: web.Request) -> web.StreamResponse:
-        return await responder.count(request, dialect, counting)
-
-    app.router.add_post(base + counting.path, count)
-
-
-def _own_session(session: Session) -> Middleware:
-    own = session.secret.encode()
-
-    @web.middleware
-    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        # In constant time, and the same bare answer for a wrong secret as for a wrong path.
-        parts = request.path.split("/", 3)
-        given = parts[2] if len(parts) > 2 and parts[1] == "s" else ""
-        if not secrets.compare_digest(given.encode("utf-8", "surrogatepass"), own) or isinstance(
-            request.match_info.http_exception, Exception
-        ):
-            return web.Response(status=404)
-        return await handler(request)
-
-    return check
+    def __init__(
+        self,
+        engine: Engine,
+        template: ChatTemplate,
+        parser: ToolCallParser,
+        *,
+        model: str = "policy",
+        ping_seconds: float = 3.0,
+        body_seconds: float = 30.0,
+        connections: int = CONNECTIONS,
+        capture: CaptureSettings = DEFAULT_CAPTURE,
+        spool: Path = TEMPORARY,
+    ) -> None:
+        super().__init__(
+            EnginePolicy(engine, template, parser, capture=capture, spool=spool),
+            model=model,
+            ping_seconds=ping_seconds,
+            body_seconds=body_seconds,
+            connections=connections,
+        )
 
 
-def _models(model: str) -> dict[str, Json]:
-    """One listing that the clients of every dialect can read."""
-    return {"object": "list", "data": [_model(model)], "has_more": False, "first_id": model, "last_id": model}
+class ChatGateway(HttpGateway[Transcript]):
+    """The gateway of a chat backend: messages are written down, and there is nothing to train on.
+
+    Args:
+        backend: Answers conversations.
+        ping_seconds: As for `HttpGateway`.
+        connections: See there.
+    """
+
+    def __init__(self, backend: ChatBackend, *, ping_seconds: float = 3.0, connections: int = CONNECTIONS) -> None:
+        super().__init__(ChatPolicy(backend), ping_seconds=ping_seconds, connections=connections)
 
 
-def _model(name: str) -> dict[str, Json]:
-    """A model, of any name: whatever a request names, it is the policy that answers."""
-    return {
-        "id": name,
-        "object": "model",
-        "type": "model",
-        "display_name": name,
-        "owned_by": "lego-rl",
-        "created": 0,
-        "created_at": "1970-01-01T00:00:00Z",
-    }
+type AnyGateway = HttpGateway[Trajectory] | HttpGateway[Transcript]
+"""Of whatever answers."""

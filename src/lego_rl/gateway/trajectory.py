@@ -32,11 +32,11 @@ type Unreadable = Literal["image", "audio", "video", "file", "other"]
 type BudgetHit = Literal["turns", "context", "wall_clock", "attempts"]
 """What of a budget can end a session. ``attempts``: too many model calls were begun for the turns there are."""
 
-type Refusal = BudgetHit | Literal["closed", "count", "superseded", "client_gone", "engine_error", "internal"]
+type Refusal = BudgetHit | Literal["closed", "count", "superseded", "client_gone", "engine_error", "prompt", "internal"]
 """Why no model call was completed for a request. A budget, or ``closed``: the session was over. ``count``: no count
 of prompt tokens was left. ``superseded``: a newer request for the same came while the engine was at work, whose answer
-both get. ``client_gone``: nobody waited any more. ``engine_error``: the engine failed. ``internal``: this side has a
-bug or a wrong configuration."""
+both get. ``client_gone``: nobody waited any more. ``engine_error``: the engine failed. ``prompt``: a chat backend
+refused the conversation for what is in it. ``internal``: this side has a bug or a wrong configuration."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +184,11 @@ class Trajectory:
     conversations: tuple[tuple[Message, ...], ...]
     tools: tuple[Tool, ...]
     accounting: Accounting
+
+    @property
+    def calls(self) -> tuple[Generation, ...]:
+        """Every model call; what all that is captured has."""
+        return self.generations
 
     def prompt_ids(self, index: int) -> NDArray[np.int32]:
         """``[P]`` int32 the whole prompt of generation `index`, exactly as the engine was given it."""

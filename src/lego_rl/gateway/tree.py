@@ -1,4 +1,4 @@
-"""The token tree of one trial: what was sampled, after what.
+"""The token tree of one trial: what was sampled, or what a chat backend replied, after what.
 
 Invariant: a node is one model call (`Call`). Answered nodes are only ever added: a request that does not continue a
 recorded answer, or a prefix of one, starts a new branch. Requests are matched by messages, tokens are never compared.
@@ -6,20 +6,23 @@ recorded answer, or a prefix of one, starts a new branch. Requests are matched b
 
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lego_rl.gateway.broken_off import Decode, is_prefix, tokens_of_prefix
+from lego_rl.gateway.broken_off import is_prefix
 from lego_rl.gateway.call import Call, Request
 from lego_rl.gateway.matching import same_message, same_messages
 from lego_rl.gateway.position import Position
-from lego_rl.gateway.recording import Recording
+from lego_rl.gateway.recording import Recording, Reply
 from lego_rl.gateway.sampled_turns import Anchor, SampledTurns, anchors_of
 from lego_rl.gateway.turn import Turn
 from lego_rl.messages import Message
+
+type KeptOf = Callable[[Call, Turn, Message], int]
+"""Tokens of a call's answer, read as a turn, that an echo of its beginning holds; 0 where it holds none."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +51,11 @@ class TokenTree:
     """All calls of one trial.
 
     Args:
-        decode: Of the policy's tokenizer.
+        kept_of: How much of an answer an echo of its beginning holds.
     """
 
-    def __init__(self, decode: Decode) -> None:
-        self._decode = decode
+    def __init__(self, kept_of: KeptOf) -> None:
+        self._kept_of = kept_of
         self._roots: list[Call] = []
         self._by_anchor: defaultdict[Anchor, list[Call]] = defaultdict(list)
         self._on_their_way: list[Call] = []
@@ -96,7 +99,7 @@ class TokenTree:
             call.echoed = max(call.echoed, kept)
             kept, call = call.kept, call.parent
 
-    def begin(self, position: Position, context_ids: NDArray[np.int32]) -> Call:
+    def begin(self, position: Position, context_ids: NDArray[np.int32], prompt_length: int) -> Call:
         """Add the call of a request; `finish` and `read`, or `discard`, have to follow."""
         call = Call(
             self.begun,
@@ -104,7 +107,7 @@ class TokenTree:
             position.request,
             position.kept,
             context_ids,
-            position.known + len(context_ids),
+            prompt_length,
             reused=position.reused,
             digests=position.digests,
         )
@@ -115,7 +118,7 @@ class TokenTree:
         siblings.append(call)
         return call
 
-    def finish(self, call: Call, recording: Recording) -> None:
+    def finish(self, call: Call, recording: Recording | Reply) -> None:
         """Note the engine's answer."""
         call.recording = recording
         insort(self.calls, call, key=lambda each: each.index)
@@ -215,7 +218,7 @@ class TokenTree:
                 call.echo = sent
                 yield _Match(call, call.count, end + 1)
             elif is_prefix(call.turn, sent):
-                kept = tokens_of_prefix(call.answered().token_ids, call.turn, sent, self._decode)
+                kept = self._kept_of(call, call.turn, sent)
                 if kept:
                     yield _Match(call, kept, end)
 

@@ -53,7 +53,7 @@ class Served:
     """A session behind a real socket, and a client that speaks one wire format."""
 
     gateway: Gateway
-    session: Session
+    session: Session[Trajectory]
     url: str
     client: aiohttp.ClientSession
 
@@ -149,7 +149,7 @@ async def served(
 
 
 @contextlib.asynccontextmanager
-async def listening(gateway: Gateway, session: Session) -> AsyncIterator[Served]:
+async def listening(gateway: Gateway, session: Session[Trajectory]) -> AsyncIterator[Served]:
     sock = socket.create_server(("127.0.0.1", 0))
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL_BUFFER)
     listener = await gateway.serve(sock, session)

@@ -18,7 +18,7 @@ from lego_rl.engine.protocol import Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.call import Request
-from lego_rl.gateway.session import Session
+from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
@@ -98,9 +98,7 @@ def talk(
     async def run() -> None:
         engine = Tape(ScriptedEngine(speak))
         capture = CaptureSettings.model_validate({"reasoning": reasoning})
-        session = Session(
-            engine, template, tool_call_parser(parser), budget=Budget(), temperature=1.0, seed=None, capture=capture
-        )
+        session = Gateway(engine, template, tool_call_parser(parser), capture=capture).open(Budget(), temperature=1.0)
         for text, command, asks, echoes in turns:
             calls = () if command is None else (ToolCall("-", "bash", {"command": command}),)
             said.append(Message("assistant", text, calls))

@@ -21,7 +21,7 @@ from gateway_kit import (
 
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.call import Request
-from lego_rl.gateway.session import Session
+from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
@@ -43,15 +43,12 @@ class Trial:
 
     def __init__(self, replies: Iterable[str | Sequence[int]], reasoning: str, template: ChatTemplate) -> None:
         self.engine: Tape = tape(replies)
-        self._session = Session(
+        self._session = Gateway(
             self.engine,
             template,
             tool_call_parser("qwen3_coder"),
-            budget=Budget(),
-            temperature=1.0,
-            seed=None,
             capture=CaptureSettings.model_validate({"reasoning": reasoning}),
-        )
+        ).open(Budget(), temperature=1.0)
 
     async def ask(
         self, messages: Sequence[Message], tools: tuple[Tool, ...] = (BASH,), *, lane: str = "", arrives: bool = True

@@ -13,7 +13,7 @@ from lego_rl.engine.protocol import EngineError, Sampling
 from lego_rl.engine.scripted import Reply, ScriptedEngine
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.refusals import ContextOverflow
-from lego_rl.gateway.session import Session
+from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.gateway.tree import Request, TokenTree
@@ -63,16 +63,13 @@ async def test_more_messages_than_tokens_are_an_overflow_before_anything_is_rend
             raise AssertionError("it was looked for")
 
     budget = Budget(context_tokens=500)
-    session = Session(
+    session = Gateway(
         tape([]),
         chat_template(),
         tool_call_parser("qwen3_coder"),
-        budget=budget,
-        temperature=1.0,
-        seed=None,
         capture=CaptureSettings.model_validate({"reasoning": reasoning}),
-    )
-    session._tree = Unused(chat_template().decode)
+    ).open(budget, temperature=1.0)
+    session._tree = Unused(lambda call, turn, sent: 0)
     messages = (Message("system", "s"), *([user("")] * 501))
     with pytest.raises(ContextOverflow, match="501 tokens > 500"):
         await session.admit(Request(messages, ()))
@@ -83,9 +80,7 @@ async def test_more_messages_than_tokens_are_an_overflow_before_anything_is_rend
 
 async def test_thousands_of_echoed_turns_are_found_at_once() -> None:
     engine = tape([*(f"<think>\n{index}\n</think>\n\nok" for index in range(100)), CALL])
-    session = Session(
-        engine, chat_template(), tool_call_parser("qwen3_coder"), budget=Budget(), temperature=1.0, seed=None
-    )
+    session = Gateway(engine, chat_template(), tool_call_parser("qwen3_coder")).open(Budget(), temperature=1.0)
     for index in range(100):
         exchange = await session.admit(Request((*START, user(f"{index}")), ()))
         await exchange.answer()

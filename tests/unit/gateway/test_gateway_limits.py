@@ -20,7 +20,7 @@ from lego_rl.engine.scripted import Reply, ScriptedEngine
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.call import Request
 from lego_rl.gateway.refusals import BudgetSpent, ContextOverflow
-from lego_rl.gateway.session import Session
+from lego_rl.gateway.server import Gateway
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.threads import REQUESTS
 from lego_rl.gateway.tool_calls import tool_call_parser
@@ -122,7 +122,7 @@ async def test_only_what_is_far_too_long_is_refused_unrendered(kind: str, place:
         template = CountingTemplate(encoder(), TEMPLATE)
         budget = Budget(context_tokens=limit)
         parser = tool_call_parser("qwen3_coder")
-        session = Session(tape(["Done."]), template, parser, budget=budget, temperature=1.0, seed=None)
+        session = Gateway(tape(["Done."]), template, parser).open(budget, temperature=1.0)
         try:
             await (await session.admit(request)).answer()
         except ContextOverflow as error:
@@ -167,7 +167,7 @@ async def test_a_session_whose_budget_is_spent_renders_nothing(spent: str) -> No
     template = CountingTemplate(encoder(), TEMPLATE)
     budget = Budget(turns=1, wall_clock_sec=0.05 if spent == "wall_clock" else 60)
     engine = tape(["Done."])
-    session = Session(engine, template, tool_call_parser("qwen3_coder"), budget=budget, temperature=1.0, seed=None)
+    session = Gateway(engine, template, tool_call_parser("qwen3_coder")).open(budget, temperature=1.0)
     request = Request(tuple(START), ())
     if spent == "closed":
         session.close()
@@ -248,7 +248,7 @@ def test_a_budget_was_hit_only_if_nothing_was_answered_after_it(steps: list[str]
 
     engine = ScriptedEngine(script)
     budget = Budget(turns=turns, context_tokens=300)
-    session = Session(engine, chat_template(), tool_call_parser("qwen3_coder"), budget=budget, temperature=1.0, seed=0)
+    session = Gateway(engine, chat_template(), tool_call_parser("qwen3_coder")).open(budget, temperature=1.0, seed=0)
     failing, ended, answered = False, None, 0
 
     async def ask(index: int, text: str) -> int:
