@@ -15,7 +15,7 @@ from lego_rl.gateway.session import Session
 from lego_rl.messages import Json
 
 
-def application[C](session: Session[C], responder: Responder[C], model: str, largest: int) -> web.Application:
+def application(session: Session[object], responder: Responder, model: str, largest: int) -> web.Application:
     """The routes of one session.
 
     Args:
@@ -45,7 +45,7 @@ def application[C](session: Session[C], responder: Responder[C], model: str, lar
     return app
 
 
-def _add_dialect[C](app: web.Application, base: str, dialect: Dialect, responder: Responder[C]) -> None:
+def _add_dialect(app: web.Application, base: str, dialect: Dialect, responder: Responder) -> None:
     async def complete(request: web.Request) -> web.StreamResponse:
         return await responder.complete(request, dialect)
 
@@ -54,16 +54,14 @@ def _add_dialect[C](app: web.Application, base: str, dialect: Dialect, responder
         _add_counting(app, base, dialect, dialect.counting, responder)
 
 
-def _add_counting[C](
-    app: web.Application, base: str, dialect: Dialect, counting: Counting, responder: Responder[C]
-) -> None:
+def _add_counting(app: web.Application, base: str, dialect: Dialect, counting: Counting, responder: Responder) -> None:
     async def count(request: web.Request) -> web.StreamResponse:
         return await responder.count(request, dialect, counting)
 
     app.router.add_post(base + counting.path, count)
 
 
-def _own_session[C](session: Session[C]) -> Middleware:
+def _own_session(session: Session[object]) -> Middleware:
     own = session.secret.encode()
 
     @web.middleware

@@ -18,7 +18,8 @@ from harbor.models.trajectories import Trajectory as AtifTrajectory
 from pydantic import TypeAdapter
 
 from lego_rl.gateway.template import tool_spec
-from lego_rl.gateway.trajectory import Accounting, Trajectory
+from lego_rl.gateway.trajectory import Accounting
+from lego_rl.gateway.transcript import Captured
 from lego_rl.messages import Message, Tool, ToolCall
 
 type Conversation = tuple[Message, ...]
@@ -30,7 +31,7 @@ _ACCOUNTING = TypeAdapter(Accounting)
 _EMPTY = "No model call was delivered."
 
 
-def to_atif(trajectory: Trajectory, *, harness: str, version: str, session_id: str) -> AtifTrajectory:
+def to_atif(trajectory: Captured, *, harness: str, version: str, session_id: str) -> AtifTrajectory:
     """The document of a trial.
 
     Args:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from lego_rl.gateway.json_text import TooDeepError, read_json
+from lego_rl.json_text import TooDeepError, read_json
 from lego_rl.messages import Json
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])

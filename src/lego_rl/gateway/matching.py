@@ -8,7 +8,7 @@ sampled ids stay. A call that is gone, or an argument that means something else,
 
 from collections.abc import Mapping, Sequence
 
-from lego_rl.gateway.json_text import BODY_DEPTH, read_json
+from lego_rl.json_text import BODY_DEPTH, read_json
 from lego_rl.messages import Json, Message, Tool, ToolCall
 
 _UNREAD = ("__unparsedToolInput", "_openhands_malformed_tool_call")

@@ -13,10 +13,10 @@ from lego_rl.errors import CaptureError, TemplateError
 from lego_rl.gateway.body import BodyReader
 from lego_rl.gateway.dialects.base import Answer, Asked, BadRequest, Counting, Dialect, Problem
 from lego_rl.gateway.exchange import Exchange
-from lego_rl.gateway.json_text import BODY_DEPTH
 from lego_rl.gateway.refusals import BodyStalled, BudgetSpent, ContextOverflow, InternalFault, PromptRefused
 from lego_rl.gateway.session import Session
 from lego_rl.gateway.threads import LARGE_CHARACTERS, REQUESTS
+from lego_rl.json_text import BODY_DEPTH
 from lego_rl.threads import in_thread
 
 _HEAD_START_SECONDS = 0.05
@@ -37,7 +37,7 @@ _UNANSWERED = (
 )  # fmt: skip
 
 
-class Responder[C]:
+class Responder:
     """Answers the requests of one session, no more of them at a time than a harness has use for; others wait.
 
     Args:
@@ -47,7 +47,7 @@ class Responder[C]:
         largest: Bytes of the largest body.
     """
 
-    def __init__(self, session: Session[C], *, ping_seconds: float, body_seconds: float, largest: int) -> None:
+    def __init__(self, session: Session[object], *, ping_seconds: float, body_seconds: float, largest: int) -> None:
         self._session = session
         self._ping_seconds = ping_seconds
         self._body_seconds = body_seconds

@@ -30,7 +30,7 @@ from lego_rl.gateway.spool import TEMPORARY
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import ToolCallParser
 from lego_rl.gateway.trajectory import Trajectory
-from lego_rl.gateway.transcript import Transcript
+from lego_rl.gateway.transcript import Captured, Transcript
 
 _LOG = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class HttpGateway[C]:
         """
         return Session(self._policy.answers(budget, temperature=temperature, seed=seed), budget=budget, log=log)
 
-    async def serve(self, sock: socket.socket, session: Session[C]) -> Listener:
+    async def serve(self, sock: socket.socket, session: Session[object]) -> Listener:
         """Answer for `session` on a bound socket, which may live in another network namespace."""
         largest = min(_BODY_BASE + _BODY_PER_TOKEN * session.budget.context_tokens, _BODY_MOST)
         responder = Responder(
@@ -152,7 +152,7 @@ class HttpGateway[C]:
             sign.cancel()
         return False
 
-    async def close(self, session: Session[C]) -> C:
+    async def close[S](self, session: Session[S]) -> S:
         """End a session and return what was captured; once, for the session does not hold it any longer.
 
         Raises:
@@ -216,5 +216,5 @@ class ChatGateway(HttpGateway[Transcript]):
         super().__init__(ChatPolicy(backend), ping_seconds=ping_seconds, connections=connections)
 
 
-type AnyGateway = HttpGateway[Trajectory] | HttpGateway[Transcript]
+type AnyGateway = HttpGateway[Captured]
 """Of whatever answers."""

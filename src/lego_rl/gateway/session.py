@@ -21,6 +21,7 @@ from lego_rl.gateway.ledger import Ledger, Over
 from lego_rl.gateway.position import Position
 from lego_rl.gateway.refusals import FAREWELL, BudgetSpent, ContextOverflow, InternalFault, PromptRefused
 from lego_rl.gateway.threads import LARGE_CHARACTERS
+from lego_rl.gateway.transcript import Captured
 from lego_rl.messages import Message
 
 _LOG = logging.getLogger(__name__)
@@ -227,3 +228,7 @@ class Session[C]:
                 self._ledger.refused["client_gone"] += 1
         else:
             task.exception()  # taken note of in `_answer`; nobody else may be there to ask for it
+
+
+type AnySession = Session[Captured]
+"""Of whatever answers."""

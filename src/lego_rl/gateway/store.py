@@ -82,9 +82,7 @@ def write_trajectory(trajectory: Trajectory, folder: Path, *, harness: str, vers
         session_id: The trial's id.
     """
     document = atif.to_atif(trajectory, harness=harness, version=version, session_id=session_id)
-    text = json.dumps(document.to_json_dict(), ensure_ascii=False, separators=(",", ":"))
-    with _appearing(folder / TRAJECTORY_FILE) as file:
-        file.write(bz2.compress(text.encode()))
+    write_text(document, folder)
     with _appearing(folder / TOKENS_FILE) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in _pack(trajectory.generations).items():
             entry = zipfile.ZipInfo(f"{name}.npy")
@@ -116,6 +114,13 @@ def read_trajectory(folder: Path) -> Trajectory:
             f"{TOKENS_FILE} and {TRAJECTORY_FILE} in {folder} contradict each other: {error.problem}", error.fix
         ) from error
     return trajectory
+
+
+def write_text(document: AtifTrajectory, folder: Path) -> None:
+    """Write a trial's conversations into an existing folder."""
+    text = json.dumps(document.to_json_dict(), ensure_ascii=False, separators=(",", ":"))
+    with _appearing(folder / TRAJECTORY_FILE) as file:
+        file.write(bz2.compress(text.encode()))
 
 
 def read_text(folder: Path) -> str:

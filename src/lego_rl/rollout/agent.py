@@ -14,9 +14,10 @@ from harbor.environments.base import BaseEnvironment
 from harbor.models.agent.context import AgentContext
 
 from lego_rl.errors import CaptureError, SandboxError
-from lego_rl.gateway.server import Gateway, Listener
-from lego_rl.gateway.session import Session
+from lego_rl.gateway.server import AnyGateway, Listener
+from lego_rl.gateway.session import AnySession
 from lego_rl.gateway.trajectory import Trajectory
+from lego_rl.gateway.transcript import Captured, Transcript
 from lego_rl.harness.base import Harness, HarnessBundle
 from lego_rl.harness.start import PORT, place, start
 from lego_rl.rollout.live_registry import reach
@@ -47,13 +48,13 @@ class LiveTrial:
         allowed: The limits themselves.
         began: Whether the harness was started.
         completed: How the harness ended.
-        trajectory: What the session captured, once it is closed.
+        captured: What the session captured, once it is closed.
         capture_error: Why nothing of it can be trusted.
         gateway_lost: Why nobody could reach the session any more, if that was so.
     """
 
-    gateway: Gateway
-    session: Session
+    gateway: AnyGateway
+    session: AnySession
     harness: Harness
     bundle: HarnessBundle
     model: str
@@ -62,11 +63,21 @@ class LiveTrial:
     allowed: Limits = field(default_factory=Limits)
     began: bool = False
     completed: Completed | None = None
-    trajectory: Trajectory | None = None
+    captured: Captured | None = None
     capture_error: CaptureError | None = None
     gateway_lost: OSError | None = None
     _listener: Listener | None = field(default=None, repr=False)
     _closed: bool = field(default=False, repr=False)
+
+    @property
+    def trajectory(self) -> Trajectory | None:
+        """What was captured of an engine's session."""
+        return self.captured if isinstance(self.captured, Trajectory) else None
+
+    @property
+    def transcript(self) -> Transcript | None:
+        """What was captured of a chat backend's session."""
+        return self.captured if isinstance(self.captured, Transcript) else None
 
     @property
     def process_sec(self) -> float:
@@ -88,7 +99,7 @@ class LiveTrial:
                 await self._listener.close()
         finally:
             try:
-                self.trajectory = await self.gateway.close(self.session)
+                self.captured = await self.gateway.close(self.session)
             except CaptureError as error:
                 self.capture_error = error
 
@@ -142,7 +153,7 @@ class HarnessAgent(BaseAgent):  # type: ignore[misc]  # Harbor has no types
                 await self._live.close()
             finally:
                 await sandbox.kill()
-        _fill(context, self._live.trajectory)
+        _fill(context, self._live.captured)
 
     async def _launch(self, instruction: str, environment: SealedEnvironment) -> None:
         live = self._live
@@ -162,9 +173,9 @@ def _sealed(environment: BaseEnvironment) -> SealedEnvironment:
     return environment
 
 
-def _fill(context: AgentContext, trajectory: Trajectory | None) -> None:
+def _fill(context: AgentContext, captured: Captured | None) -> None:
     """Harbor's own counts, for its result file."""
-    if trajectory is None:
+    if captured is None:
         return
-    context.n_output_tokens = trajectory.accounting.sampled_tokens
-    context.metadata = {"calls": trajectory.accounting.calls, "budget_hit": trajectory.accounting.budget_hit}
+    context.n_output_tokens = captured.accounting.sampled_tokens
+    context.metadata = {"calls": captured.accounting.calls, "budget_hit": captured.accounting.budget_hit}

@@ -21,7 +21,8 @@ def demonstrated_segments(folder: Path) -> Iterator[Segment]:
         folder: The run directory of a capture, or of a training run.
 
     Raises:
-        RunError: The folder is no run directory, holds nothing to learn from, or a record is damaged.
+        RunError: The folder is no run directory, holds nothing to learn from, or trials of a chat backend, or a record is
+            damaged.
     """
     directory = RunDirectory(folder)
     if not directory.trials.is_dir() or not directory.journal.is_file():
@@ -29,9 +30,9 @@ def demonstrated_segments(folder: Path) -> Iterator[Segment]:
     empty = True
     for record in settled_records(directory):
         learned = may_be_learned_from(record.spec.label) and record.outcome.is_trained
-        if learned and record.trajectory is not None:
-            empty = empty and not record.trajectory.segments
-            yield from record.trajectory.segments
+        if learned and (trajectory := record.sampled()) is not None:
+            empty = empty and not trajectory.segments
+            yield from trajectory.segments
     if empty:
         raise RunError(
             f"{folder} holds nothing to learn from: trials of an evaluation do not count",

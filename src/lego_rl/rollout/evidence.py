@@ -7,7 +7,7 @@ from harbor.trial.errors import VerifierTimeoutError
 
 from lego_rl.engine.protocol import EngineError
 from lego_rl.errors import CaptureError, TaskError, UnservedTaskError
-from lego_rl.gateway.trajectory import Trajectory
+from lego_rl.gateway.transcript import Captured
 from lego_rl.rollout.agent import LiveTrial
 from lego_rl.rollout.attribution import AgentEvidence, HostEvidence, HostFailure, LastAnswer, Reached
 from lego_rl.rollout.faults import Ended, Row
@@ -60,8 +60,8 @@ def agent_evidence(live: LiveTrial, grades: Grades, failure: Failure | None) -> 
     return AgentEvidence(
         exit_code=done.returncode if done is not None and ended_by_itself else None,
         timed_out=done is not None and done.timed_out,
-        budget_hit=live.trajectory.accounting.budget_hit if live.trajectory is not None else None,
-        last_answer=_last_answer(live.trajectory),
+        budget_hit=live.captured.accounting.budget_hit if live.captured is not None else None,
+        last_answer=_last_answer(live.captured),
         hits=grades.limit_hits or LimitHits(),
         snapshot=patch is not None,
         too_large=patch is not None and patch.too_large,
@@ -133,8 +133,8 @@ def _is_late(failure: Failure | None) -> bool:
     return failure is not None and failure.is_a(VerifierTimeoutError)
 
 
-def _last_answer(trajectory: Trajectory | None) -> LastAnswer:
-    main = [] if trajectory is None else [call for call in trajectory.generations if call.role == "main"]
+def _last_answer(captured: Captured | None) -> LastAnswer:
+    main = [] if captured is None else [call for call in captured.calls if call.role == "main"]
     if not main or main[-1].fate != "delivered":
         return "whole"
     if main[-1].finish_reason == "length":

@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from lego_rl.errors import RunError
 from lego_rl.gateway.trajectory import Accounting, Trajectory
+from lego_rl.gateway.transcript import Transcript
 from lego_rl.rollout.attribution import unrecordable
 from lego_rl.rollout.faults import FAULT_TABLE, Ended, Rewarded, Row
 from lego_rl.rollout.spec import TrialSpec
@@ -122,6 +124,8 @@ class TrialRecord:
         tries: How many times the trial was run, this one included.
         limits: What enforced the sandbox's limits; ``None`` where no sandbox came to stand.
         limit_hits: Which of them the sandbox ran into; ``None`` where the trial did not come to its snapshot.
+        transcript: What the gateway wrote down in place of a trajectory where a chat backend answered: nobody can train
+            on such a trial.
     """
 
     spec: TrialSpec
@@ -136,6 +140,20 @@ class TrialRecord:
     tries: int = 1
     limits: LimitReport | None = None
     limit_hits: LimitHits | None = None
+    transcript: Transcript | None = None
+
+    def sampled(self) -> Trajectory | None:
+        """What trains, if anything does: what an engine sampled. Whoever trains asks this.
+
+        Raises:
+            RunError: A chat backend answered: nobody knows the tokens that it sampled.
+        """
+        if self.transcript is not None:
+            raise RunError(
+                f"trial {self.spec.id} is of a chat backend, which gives no tokens to train on",
+                "train on trials of an engine (engine.kind); those of a chat backend are for evaluation",
+            )
+        return self.trajectory
 
     def without_content(self, problem: str) -> "TrialRecord":
         """What is kept where an agent's words or files make the record impossible to write: nothing that it chose.
@@ -150,4 +168,4 @@ class TrialRecord:
             verdict=None,
             detail=row.meaning,
         )
-        return replace(self, outcome=kept, trajectory=None, patch=None, logs={"error.txt": problem})
+        return replace(self, outcome=kept, trajectory=None, transcript=None, patch=None, logs={"error.txt": problem})

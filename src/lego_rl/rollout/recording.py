@@ -4,7 +4,8 @@ import time
 
 from harbor.models.trial.result import TrialResult
 
-from lego_rl.gateway.trajectory import Accounting, Trajectory
+from lego_rl.gateway.trajectory import Accounting
+from lego_rl.gateway.transcript import Captured
 from lego_rl.rollout.agent import LiveTrial
 from lego_rl.rollout.attribution import AgentEvidence, HostEvidence, classify, reward_of
 from lego_rl.rollout.evidence import Inspection, agent_evidence, detail_of, host_evidence, one_line, reached
@@ -69,19 +70,20 @@ def record_of(
             detail=detail_of(row, host, live, grades, failure),
         ),
         trajectory=live.trajectory,
-        seconds=_seconds(result, live.trajectory, time.perf_counter() - started),
-        accounting=live.trajectory.accounting if live.trajectory is not None else Accounting(),
+        seconds=_seconds(result, live.captured, time.perf_counter() - started),
+        accounting=live.captured.accounting if live.captured is not None else Accounting(),
         patch=grades.patch,
         logs=logs,
         harness_version=live.bundle.version,
         harness_hash=live.bundle.hash,
         limits=live.limits,
         limit_hits=grades.limit_hits,
+        transcript=live.transcript,
     )
 
 
-def _seconds(result: TrialResult | None, trajectory: Trajectory | None, total: float) -> PhaseSeconds:
-    timings = [call.timings for call in trajectory.generations] if trajectory is not None else []
+def _seconds(result: TrialResult | None, captured: Captured | None, total: float) -> PhaseSeconds:
+    timings = [call.timings for call in captured.calls] if captured is not None else []
     engine = EngineSeconds(
         queued=sum(each.queued for each in timings),
         prefill=sum(each.prefill for each in timings),

@@ -20,7 +20,7 @@ from harbor.models.trial.result import TrialResult
 from lego_rl.errors import ConfigError, TaskError
 from lego_rl.gateway.budget import Budget
 from lego_rl.gateway.call_log import CALL_LOG
-from lego_rl.gateway.server import Gateway
+from lego_rl.gateway.server import AnyGateway
 from lego_rl.harness.base import Harness, HarnessBundle
 from lego_rl.rollout.agent import LiveTrial
 from lego_rl.rollout.evidence import Inspection, may_be_short
@@ -72,7 +72,7 @@ class Runtime:
         step_sec: How long an engine that left a call unanswered may take for its next step before it counts as hanging.
     """
 
-    gateway: Gateway
+    gateway: AnyGateway
     harness: Harness
     bundle: HarnessBundle
     directory: RunDirectory

@@ -3,7 +3,8 @@
     outcome.json   format, specification, outcome, seconds, accounting, limits, and the digest of every part
     verdict.json   status of every test, where the change was graded
     patch.json     the agent's change (`sandbox.codec`)
-    trajectory.json.bz2, tokens.npz   what the gateway wrote down (`gateway.store`)
+    trajectory.json.bz2, tokens.npz   what the gateway wrote down (`gateway.store`); where a chat backend answered,
+                   chat-calls.json is in the place of tokens.npz (`gateway.transcript_store`)
     logs/          text for people: tests, the harness's output; may be deleted
 
 Invariant: what is read is what was written together, in the folder of the trial that it is about. A part that was
@@ -25,6 +26,8 @@ from lego_rl.errors import LegoError, RunError
 from lego_rl.formats import check_format
 from lego_rl.gateway.store import TOKENS_FILE, TRAJECTORY_FILE, read_text, read_trajectory, write_trajectory
 from lego_rl.gateway.trajectory import Accounting, Trajectory
+from lego_rl.gateway.transcript import Transcript
+from lego_rl.gateway.transcript_store import CHAT_CALLS_FILE, read_transcript, write_transcript
 from lego_rl.rollout.outcome import Outcome, PhaseSeconds, TrialRecord
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.sandbox.codec import patch_from_json, patch_to_json, verdict_from_json, verdict_to_json
@@ -101,14 +104,7 @@ class TrialFolder:
             (self.path / VERDICT_FILE).write_text(verdict_to_json(replace(verdict, log="")), encoding="ascii")
         if record.patch is not None:
             (self.path / PATCH_FILE).write_text(patch_to_json(record.patch), encoding="ascii")
-        if record.trajectory is not None:
-            write_trajectory(
-                record.trajectory,
-                self.path,
-                harness=record.spec.harness.name,
-                version=record.harness_version,
-                session_id=record.spec.id,
-            )
+        self._write_captured(record)
         content = OutcomeFile(
             format=FORMAT,
             spec=record.spec,
@@ -129,6 +125,13 @@ class TrialFolder:
         for name, log in logs.items():
             (self.path / _LOGS / name).write_bytes(log.encode("utf-8", errors="backslashreplace"))
 
+    def _write_captured(self, record: TrialRecord) -> None:
+        harness, version, trial = record.spec.harness.name, record.harness_version, record.spec.id
+        if record.trajectory is not None:
+            write_trajectory(record.trajectory, self.path, harness=harness, version=version, session_id=trial)
+        if record.transcript is not None:
+            write_transcript(record.transcript, self.path, harness=harness, version=version, session_id=trial)
+
     def read(self) -> TrialRecord:
         """Everything.
 
@@ -137,11 +140,13 @@ class TrialFolder:
                 contradicts the verdict or the trajectory.
         """
         head, verdict, trajectory, logs = self.head, self.verdict(), self.trajectory(), self._logs()
+        transcript = self.transcript()
         if verdict is not None:
             verdict = replace(verdict, log=logs.pop(_TEST_LOG, ""))
             if head.outcome.reward == 1 and verdict.reward == 0:
                 raise self._contradiction(f"{OUTCOME_FILE} says reward 1, {VERDICT_FILE} 0")
-        if trajectory is not None and trajectory.accounting != head.accounting:
+        captured = trajectory or transcript
+        if captured is not None and captured.accounting != head.accounting:
             raise self._contradiction(f"the counts in {OUTCOME_FILE} are not those in {TRAJECTORY_FILE}")
         return TrialRecord(
             spec=head.spec,
@@ -156,6 +161,7 @@ class TrialFolder:
             tries=head.tries,
             limits=head.limits,
             limit_hits=head.limit_hits,
+            transcript=transcript,
         )
 
     @cached_property
@@ -185,13 +191,23 @@ class TrialFolder:
             return patch_from_json(path.read_text(encoding="ascii"))
 
     def trajectory(self) -> Trajectory | None:
-        """What the gateway wrote down; ``None`` where no session came to be. Raises as `read` does."""
+        """What the gateway wrote down of an engine's session; ``None`` where none came to be. Raises as `read` does."""
+        if CHAT_CALLS_FILE in self.head.parts:
+            return None
         parts = {self._part(name) for name in (TOKENS_FILE, TRAJECTORY_FILE)}
         if parts == {None}:
             return None
         if None in parts:
             raise self._contradiction(f"{OUTCOME_FILE} names one of {TOKENS_FILE} and {TRAJECTORY_FILE}")
         return read_trajectory(self.path)
+
+    def transcript(self) -> Transcript | None:
+        """What it wrote down of a chat backend's session; ``None`` where none came to be. Raises as `read` does."""
+        if self._part(CHAT_CALLS_FILE) is None:
+            return None
+        if self._part(TRAJECTORY_FILE) is None:
+            raise self._contradiction(f"{OUTCOME_FILE} names {CHAT_CALLS_FILE} without {TRAJECTORY_FILE}")
+        return read_transcript(self.path)
 
     def conversations(self) -> str | None:
         """The conversations in ATIF, a JSON text; ``None`` where no session came to be. Raises as `read` does."""

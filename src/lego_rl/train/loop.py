@@ -133,9 +133,9 @@ def as_graded(records: Sequence[TrialRecord], step: int) -> list[TrainingTrial]:
             trial_id=record.spec.id,
             group_id=record.spec.group,
             reward=record.outcome.group_reward,
-            segments=record.trajectory.segments if record.trajectory and record.outcome.is_trained else (),
+            segments=trajectory.segments if trajectory is not None and record.outcome.is_trained else (),
         )
-        for record in records
+        for record, trajectory in ((record, record.sampled()) for record in records)
     ]
 
 

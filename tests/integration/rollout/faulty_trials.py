@@ -20,7 +20,6 @@ from lego_rl.gateway.server import Gateway, Listener
 from lego_rl.gateway.session import Session
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
-from lego_rl.gateway.trajectory import Trajectory
 from lego_rl.harness.base import Launch
 from lego_rl.harness.start import start
 from lego_rl.rollout import agent, trial
@@ -44,7 +43,7 @@ class WatchedGateway(Gateway):
     newest: Listener
 
     @override
-    async def serve(self, sock: socket.socket, session: Session[Trajectory]) -> Listener:
+    async def serve(self, sock: socket.socket, session: Session[object]) -> Listener:
         self.newest = await super().serve(sock, session)
         return self.newest
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lego_rl.gateway.body import BodyReader, once
-from lego_rl.gateway.json_text import read_json
+from lego_rl.json_text import read_json
 from lego_rl.messages import Json
 
 VALUES: st.SearchStrategy[Any] = st.recursive(

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from lego_rl.gateway.call import ToolChoice
 from lego_rl.gateway.dialects.base import BadRequest
 from lego_rl.gateway.dialects.fields import as_list, as_object, as_text, optional_object, optional_text
-from lego_rl.gateway.json_text import BODY_DEPTH, TooDeepError, read_json
+from lego_rl.json_text import BODY_DEPTH, TooDeepError, read_json
 from lego_rl.messages import Json, Tool, ToolCall
 
 _INPUT = "input"

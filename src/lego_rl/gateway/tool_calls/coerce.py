@@ -7,7 +7,7 @@ value is that string, but for the ``null`` of a parameter that can be left out: 
 
 from collections.abc import Mapping
 
-from lego_rl.gateway.json_text import VALUE_DEPTH, read_json
+from lego_rl.json_text import VALUE_DEPTH, read_json
 from lego_rl.messages import Json
 
 

@@ -13,8 +13,8 @@ import json
 import re
 from collections.abc import Sequence
 
-from lego_rl.gateway.json_text import VALUE_DEPTH, read_json
 from lego_rl.gateway.tool_calls.base import ParsedCall, ParsedText, said_between
+from lego_rl.json_text import VALUE_DEPTH, read_json
 from lego_rl.messages import Tool
 
 _OPEN = re.compile(r"<tool_call>\s*(?=\{)")
