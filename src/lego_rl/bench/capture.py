@@ -151,7 +151,7 @@ class CaptureBench:
 
     async def _open(
         self, engine: ReadyEngine, stack: AsyncExitStack, spool: Path, context_tokens: int
-    ) -> tuple[Gateway, Session, str]:
+    ) -> tuple[Gateway, Session[Trajectory], str]:
         gateway = Gateway(engine, self._template, Qwen3CoderParser(), spool=spool)
         budget = Budget(turns=self._shape.turns, context_tokens=context_tokens)
         session = gateway.open(budget, temperature=1.0, seed=0, log=spool / f"{engine.name}.log")

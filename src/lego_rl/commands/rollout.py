@@ -13,21 +13,23 @@ from pathlib import Path
 import typer
 from rich.table import Table
 
+from lego_rl.commands.chat_rollouts import ChatTrials
+from lego_rl.commands.engine_rollouts import EngineTrials
 from lego_rl.commands.kept_apart import keep_apart
 from lego_rl.commands.live_line import said_if_slow
 from lego_rl.commands.named_tasks import check_indexes, named_tasks
 from lego_rl.commands.policies import read_recipe
 from lego_rl.commands.program import program
 from lego_rl.commands.progress import ConsoleProgress
-from lego_rl.commands.recipe_check import CheckedPolicy, check_sampling, check_tasks, room_for
+from lego_rl.commands.recipe_check import check_tasks, room_for
 from lego_rl.commands.rollouts import SpecBuilder
 from lego_rl.commands.run_outcomes import run_outcomes
-from lego_rl.commands.sampled_policy import sampled_policy
 from lego_rl.commands.screen import Screen
 from lego_rl.config.begun import check_begun, moved
 from lego_rl.config.load import dump
 from lego_rl.config.recipe import Recipe
 from lego_rl.durable import write_text
+from lego_rl.engine.chat_settings import ChatSettings
 from lego_rl.errors import ConfigError
 from lego_rl.rollout.choice import Choice
 from lego_rl.rollout.contents import check_contents
@@ -75,24 +77,21 @@ def run(
     """
     keep_apart([recipe, *places], {"--out": out, "the outcomes in --out,": out / OUTCOMES})
     resolved = moved(read_recipe(recipe, overrides), out)
-    policy, tasks = _checked(resolved, places, RunDirectory(out))
+    trials, tasks = _checked(resolved, places, RunDirectory(out), temperature)
     part = parse_shard(shard)
     specs = part.of(SpecBuilder(resolved)(tasks, LABEL, n, temperature, first_attempt))
-    typer.echo("loading the policy", err=True)
-    from lego_rl.commands.sampling import sampling_parts  # it imports torch: what cannot be run is refused before that
-
     directory = RunDirectory.make(out)
     with (
         ConsoleProgress(0, Screen(stderr=True)) as progress,
-        sampling_parts(resolved, policy, directory, progress) as sampling,
+        trials.opened(directory, progress, temperature) as batch,
     ):
-        who = sampled_policy(resolved, temperature, policy.source, policy.parts.bundle)
+        who = batch.who
         Choice(who.policy, who.harness, temperature, f"{part.index}/{part.count}").begin(directory)
         if not directory.recipe.exists():
             write_text(directory.recipe, dump(resolved))
         check_begun(resolved, directory.recipe)
         try:
-            records = asyncio.run(sampling.rollouts(specs))
+            records = asyncio.run(batch(specs))
         finally:
             run_outcomes(directory).write(out / OUTCOMES)
     screen = Screen()
@@ -102,21 +101,35 @@ def run(
         screen.print(f"{unknown} have no reward; they alone are tried again by the same command: {program()} rollout")
 
 
-def _checked(recipe: Recipe, places: Sequence[Path], directory: RunDirectory) -> tuple[CheckedPolicy, list[Task]]:
+type _Trials = EngineTrials | ChatTrials
+
+
+def _trials(recipe: Recipe, temperature: float) -> _Trials:
+    """What answers, of either kind, where it is there and fits."""
+    match recipe.engine:
+        case ChatSettings() as endpoint:
+            return ChatTrials.checked(recipe, endpoint, temperature)
+        case _:
+            return EngineTrials.checked(recipe)
+
+
+def _checked(
+    recipe: Recipe, places: Sequence[Path], directory: RunDirectory, temperature: float
+) -> tuple[_Trials, list[Task]]:
     """The policy and the tasks, where trials of them can be run here and no ended one is of another content.
 
     Raises:
         LegoError: They cannot.
     """
     with said_if_slow("checking what the recipe names, and the tasks"):
-        policy = check_sampling(recipe)
+        trials = _trials(recipe, temperature)
         tasks = [Task.load(path) for path in named_tasks(places)]
         check_indexes(places, contents_of(tasks))
         check_tasks(tasks, provider_of(recipe.sandbox))
     if (warning := room_for(recipe, tasks)) is not None:
         typer.echo(f"note: {warning}", err=True)
     check_contents(directory, tasks, _CHANGED)
-    return policy, tasks
+    return trials, tasks
 
 
 def parse_shard(text: str) -> Shard:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from lego_rl.commands.recipe_check import CheckedPolicy, RuntimeParts
 from lego_rl.commands.rollouts import RolloutRunner
-from lego_rl.config.recipe import EngineSection, Recipe
+from lego_rl.commands.trial_watcher import TrialWatcher
+from lego_rl.config.recipe import EmbeddedSection, Recipe, embedded_engine
 from lego_rl.engine.audit import AuditedEngine
 from lego_rl.engine.audit_log import FileAuditLog
 from lego_rl.engine.embedded.engine import EmbeddedEngine
@@ -17,7 +17,6 @@ from lego_rl.engine.protocol import Engine
 from lego_rl.gateway.connections import connections_each
 from lego_rl.gateway.server import Gateway
 from lego_rl.rollout.journal import Journal
-from lego_rl.rollout.progress import Progress
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.rollout.trial import Runtime
 from lego_rl.train.checkpoints import Checkpoints
@@ -30,14 +29,6 @@ type EngineWrapper = Callable[[Engine], Engine]
 def unchanged(engine: Engine) -> Engine:
     """Injects nothing."""
     return engine
-
-
-class TrialWatcher(Protocol):
-    """Is told of every trial."""
-
-    def trial(self, event: Progress) -> None:
-        """Something happened to a trial."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -94,7 +85,7 @@ def sampling_parts(
         yield SamplingParts(engine, auditor, rollouts)
 
 
-def engine_options(section: EngineSection) -> EngineOptions:
+def engine_options(section: EmbeddedSection) -> EngineOptions:
     """The engine's own options."""
     return EngineOptions(
         max_running=section.max_running,
@@ -125,11 +116,12 @@ def _runtime(recipe: Recipe, parts: RuntimeParts, directory: RunDirectory, engin
 
 def _engine(recipe: Recipe, source: Path, checkpoints: Checkpoints) -> EmbeddedEngine:
     version, folder = checkpoints.latest() or (0, None)
+    section = embedded_engine(recipe)
     return EmbeddedEngine.from_directory(
         folder / POLICY if folder else source,
-        dtype=recipe.engine.dtype,
-        device=recipe.engine.device,
+        dtype=section.dtype,
+        device=section.device,
         version=version,
-        options=engine_options(recipe.engine),
+        options=engine_options(section),
         seed=recipe.run.seed,
     )

@@ -4,14 +4,18 @@ A section is the settings class of the room that it configures, where that room 
 no torch, so that a recipe can be read, checked and printed anywhere.
 """
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from lego_rl.config.cluster import ClusterSection
+from lego_rl.engine.chat_settings import ChatSettings
+from lego_rl.errors import ConfigError
 from lego_rl.evaluate.heldout import EvaluateSettings
 from lego_rl.gateway.settings import CaptureSettings
 from lego_rl.harness.base import OptionValue
+from lego_rl.policies import ENDPOINT_POLICY
 from lego_rl.sandbox.settings import SandboxSettings
 from lego_rl.settings import FolderPath, NameOrFolder, Settings
 from lego_rl.train.settings import TrainSettings
@@ -57,9 +61,11 @@ class TasksSection(Settings):
     """Split to train on."""
 
 
-class EngineSection(Settings):
-    """The embedded engine."""
+class EmbeddedSection(Settings):
+    """The embedded engine: the policy is sampled in the process that trains it."""
 
+    kind: Literal["embedded"] = "embedded"
+    """What answers: weights that this process loads."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """What it computes in; the trainer always computes in float32."""
     device: str = "cpu"
@@ -72,6 +78,9 @@ class EngineSection(Settings):
     """Tokens that the prefix cache has room for; 0 shares nothing."""
     threads: int = Field(default=1, ge=1)
     """Threads of one operator while sampling, on the CPU."""
+
+
+type EngineSection = Annotated[EmbeddedSection | ChatSettings, Field(discriminator="kind")]
 
 
 class BudgetSection(Settings):
@@ -118,13 +127,34 @@ class Recipe(Settings):
     harness: HarnessSection
     tasks: TasksSection = TasksSection()
     sandbox: SandboxSettings = SandboxSettings()
-    engine: EngineSection = EngineSection()
+    engine: EngineSection = EmbeddedSection()
     budget: BudgetSection = BudgetSection()
     capture: CaptureSettings = CaptureSettings()
     rollout: RolloutSection = RolloutSection()
     train: TrainSettings = TrainSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
     cluster: ClusterSection | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _engine_is_embedded(cls, raw: object) -> object:
+        """An engine of which no kind is said is the embedded one."""
+        engine = raw.get("engine") if isinstance(raw, Mapping) else None
+        if not isinstance(raw, Mapping) or not isinstance(engine, Mapping) or "kind" in engine:
+            return raw
+        return {**raw, "engine": {"kind": "embedded", **engine}}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _an_endpoint_has_its_policy(cls, raw: object) -> object:
+        """Behind an endpoint there is one policy, which the engine's section names."""
+        engine = raw.get("engine") if isinstance(raw, Mapping) else None
+        if not isinstance(raw, Mapping) or not isinstance(engine, Mapping) or engine.get("kind") != "chat":
+            return raw
+        named = {"path": f"{ENDPOINT_POLICY}{engine.get('model', '')}"}
+        if raw.get("policy", named).get("path") != named["path"]:
+            raise ValueError("the policy of a chat engine is engine.model: leave the section policy out")
+        return {"policy": named, **raw}
 
     @model_validator(mode="after")
     def _updates_divide_prompts(self) -> Self:
@@ -140,3 +170,17 @@ class Recipe(Settings):
         if self.tasks.train in self.evaluate.splits:
             raise ValueError(f"evaluate.splits names {self.tasks.train!r}, the split that is trained on")
         return self
+
+
+def embedded_engine(recipe: Recipe) -> EmbeddedSection:
+    """The section of an engine that trains.
+
+    Raises:
+        ConfigError: Something answers that gives no tokens to train on.
+    """
+    if isinstance(recipe.engine, ChatSettings):
+        raise ConfigError(
+            'engine.kind = "chat" is for evaluation: an endpoint gives no tokens to train on',
+            "leave engine.kind out to sample and train a policy here, or evaluate this one: lego-rl rollout",
+        )
+    return recipe.engine

@@ -185,7 +185,7 @@ class _Run:
         needs = self._situation.needs
         return needs if needs is not None and needs in self._policy.lacks else ""
 
-    async def _serve(self, box: Sandbox, session: Session) -> tuple[Completed, Wire]:
+    async def _serve(self, box: Sandbox, session: Session[Trajectory]) -> tuple[Completed, Wire]:
         """Run the harness while the gateway answers it over the wire; how it ended, and what the wire saw."""
         with socket.socket(socket.AF_UNIX) as host:
             host.bind(b"")  # the kernel names it: no file is left behind, and no path can be too long

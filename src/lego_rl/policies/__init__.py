@@ -6,6 +6,8 @@ from pathlib import Path
 from lego_rl.errors import ConfigError
 
 _BUILTIN = "builtin:"
+ENDPOINT_POLICY = "chat:"
+"""Begins the name of a policy that is behind a chat endpoint, where only its messages can be seen."""
 
 
 def policy_directory(name: str) -> Path:
@@ -22,6 +24,8 @@ def policy_directory(name: str) -> Path:
         if name not in shipped:
             raise ConfigError(f"there is no shipped policy {name}", f"shipped: {', '.join(sorted(shipped))}")
         return shipped[name]
+    if name.startswith(ENDPOINT_POLICY):
+        raise ConfigError(f"{name} is behind an endpoint and has no directory", "name a policy's directory")
     if not Path(name).is_dir():
         raise ConfigError(f"there is no policy directory {name}", "name a Hugging Face directory or builtin:NAME")
     return Path(name)

@@ -21,8 +21,8 @@ def demonstrated_segments(folder: Path) -> Iterator[Segment]:
         folder: The run directory of a capture, or of a training run.
 
     Raises:
-        RunError: The folder is no run directory, holds nothing to learn from, or trials of a chat backend, or a record is
-            damaged.
+        RunError: The folder is no run directory, holds nothing to learn from or trials of a chat backend, or a record
+            is damaged.
     """
     directory = RunDirectory(folder)
     if not directory.trials.is_dir() or not directory.journal.is_file():

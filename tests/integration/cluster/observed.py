@@ -27,9 +27,7 @@ class _Written:
         batch, metrics = super().sample(  # type: ignore[misc]
             global_steps=global_steps, partition_id=partition_id, batch_size=batch_size
         )
-        data = tq.kv_batch_get(
-            keys=batch.keys, partition_id=partition_id, select_fields=[*FIELDS, "extra_fields"]
-        )
+        data = tq.kv_batch_get(keys=batch.keys, partition_id=partition_id, select_fields=[*FIELDS, "extra_fields"])
         columns = {name: data[name].unbind() for name in FIELDS}
         extras = list(data["extra_fields"])
         rows = [

@@ -100,10 +100,14 @@ class Batch:
         assert out.kl_BT is not None
         terms_BT = (out.policy.loss_BT * out.weights.weight_BT).abs() + self.loss.kl_coefficient * out.kl_BT
         terms = seq_mean_token_mean(terms_BT.detach(), mask_BT, scale_B, self.divisor)
-        return float(out.loss.detach()), float(terms), {
-            (row.trial_id, row.index): gradient_T[: row.length]
-            for row, gradient_T in zip(rows, gradient_BT, strict=True)
-        }
+        return (
+            float(out.loss.detach()),
+            float(terms),
+            {
+                (row.trial_id, row.index): gradient_T[: row.length]
+                for row, gradient_T in zip(rows, gradient_BT, strict=True)
+            },
+        )
 
     def _stack(self, rows: list[Row], name: str) -> Tensor:
         return self._pad([self.logps[row.trial_id, row.index][name] for row in rows])

@@ -110,4 +110,6 @@ def run(folder: Path, overrides: Iterable[str], *, timeout: float, **extra: str)
         )
     metrics = Path(env["VERL_FILE_LOGGER_PATH"])
     lines = metrics.read_text(encoding="utf-8").splitlines() if metrics.exists() else []
-    return VerlRun(done.returncode, log.read_text(encoding="utf-8", errors="replace"), [json.loads(line) for line in lines])
+    return VerlRun(
+        done.returncode, log.read_text(encoding="utf-8", errors="replace"), [json.loads(line) for line in lines]
+    )

@@ -1,0 +1,73 @@
+"""Trials of a policy that an engine samples from, without training."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import typer
+
+from lego_rl.commands.recipe_check import CheckedPolicy, check_sampling
+from lego_rl.commands.rollouts import RolloutRunner
+from lego_rl.commands.sampled_policy import SampledPolicy, sampled_policy
+from lego_rl.commands.trial_watcher import TrialWatcher
+from lego_rl.config.recipe import Recipe
+from lego_rl.rollout.outcome import TrialRecord
+from lego_rl.rollout.spec import TrialSpec
+from lego_rl.rollout.store import RunDirectory
+
+
+@dataclass(frozen=True)
+class EngineBatch:
+    """A batch of trials of a policy that an engine samples from.
+
+    Attributes:
+        who: Whose trials they are.
+    """
+
+    who: SampledPolicy
+    _runner: RolloutRunner
+
+    async def __call__(self, specs: Sequence[TrialSpec]) -> list[TrialRecord]:
+        """Run them, or load what is already scored."""
+        return await self._runner(specs)
+
+
+@dataclass(frozen=True)
+class EngineTrials:
+    """A policy and what it is tried with, which are there and fit.
+
+    Attributes:
+        recipe: The resolved recipe.
+        policy: What it names.
+    """
+
+    recipe: Recipe
+    policy: CheckedPolicy
+
+    @classmethod
+    def checked(cls, recipe: Recipe) -> "EngineTrials":
+        """See that trials can be run.
+
+        Raises:
+            LegoError: Something is missing or does not fit.
+        """
+        return cls(recipe, check_sampling(recipe))
+
+    @contextmanager
+    def opened(self, directory: RunDirectory, watcher: TrialWatcher, temperature: float) -> Iterator[EngineBatch]:
+        """Put together what trials are run with, and lock the run.
+
+        Args:
+            directory: The run's folder.
+            watcher: Is told of every trial.
+            temperature: Of the trials.
+
+        Raises:
+            LegoError: The folder is in use, or the weights cannot be loaded.
+        """
+        typer.echo("loading the policy", err=True)
+        from lego_rl.commands.sampling import sampling_parts  # torch: what cannot be run is refused before that
+
+        with sampling_parts(self.recipe, self.policy, directory, watcher) as sampling:
+            who = sampled_policy(self.recipe, temperature, self.policy.source, self.policy.parts.bundle)
+            yield EngineBatch(who, sampling.rollouts)
