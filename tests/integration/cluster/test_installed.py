@@ -16,7 +16,7 @@ PUBLISHED = {
     "veomni": ("0.1.12", "veomni", "8415cfef00fc75998858471c42769389e28d4bc421f90b008743e18ecba8ed3a"),
     "harbor": ("0.26.0", "harbor", "d8869512ebe1e8eea41ea097868b581812549717a8e0a19e6e2e7366358aaeb0"),
 }
-"""Version, folder, and digest of the list of files as it came from the package index. A digest changes with a version."""
+"""Version, folder, and digest of the list of files as it came from the package index; it changes with a version."""
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -1,7 +1,7 @@
 """What the cluster's loss makes of given batches: a program for verl's environment.
 
-Usage: trial_loss_values.py BATCHES.json VALUES.json. Rows are given as the trainer has them when it computes advantages;
-verl's own functions add padding rows, importance weights and advantages, as its trainer does.
+Usage: trial_loss_values.py BATCHES.json VALUES.json. Rows are given as the trainer has them when it computes
+advantages; verl's own functions add padding rows, importance weights and advantages, as its trainer does.
 """
 
 import json

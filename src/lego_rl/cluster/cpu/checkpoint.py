@@ -2,8 +2,8 @@
 
 ``rollout.checkpoint_engine.backend=lego_file`` and ``…checkpoint_engine.engine_kwargs.lego_file.directory=FOLDER``.
 
-Invariant: a file has its name when it is whole. The files of the present and the last version are kept at least, since a
-server may still be reading the last one.
+Invariant: a file has its name when it is whole. The files of the present and the last version are kept at least, since
+a server may still be reading the last one.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class FileCheckpointEngine(CheckpointEngine):  # type: ignore[misc]  # verl is n
     async def receive_weights(self, global_steps: int | None = None) -> AsyncIterator[tuple[str, Tensor]]:
         assert global_steps is not None
         path = self._path(global_steps)
-        while not path.exists():
+        while not path.exists():  # noqa: ASYNC110  # another process writes it
             await asyncio.sleep(_POLL_SEC)
         for name, weight in (await asyncio.to_thread(load_file, path)).items():
             yield name, weight

@@ -7,7 +7,7 @@ from verl.workers.engine import EngineRegistry
 from lego_rl.cluster.trainer.replay import ReplayEngine
 
 
-@EngineRegistry.register(model_type="language_model", backend="fsdp2", device="cpu")  # type: ignore[untyped-decorator]
+@EngineRegistry.register(model_type="language_model", backend="fsdp2", device="cpu")
 class CpuReplayEngine(ReplayEngine):
     """The engine of an actor or a reference."""
 

@@ -50,7 +50,7 @@ def _cpu_module() -> _CpuModule:
 _MODULE = _cpu_module()
 
 
-@PlatformRegistry.register(platform=NAME)  # type: ignore[untyped-decorator]  # verl is not there where types are checked
+@PlatformRegistry.register(platform=NAME)
 class CpuPlatform(PlatformBase):  # type: ignore[misc]
     """Implements verl's platform on the CPU; see ``PlatformBase`` for what each method is."""
 

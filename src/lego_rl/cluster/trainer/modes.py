@@ -1,7 +1,8 @@
 """verl's V1 trainers under this contract: ``trainer.v1.trainer_mode=lego_sync`` and ``lego_separate_async``.
 
-Invariant: a batch that would not be trained with the recipe's loss, under old log-probs that the trainer has recomputed,
-stops the run. Beyond that they are verl's ``sync`` and ``separate_async``, and read those sections of its configuration.
+Invariant: a batch that would not be trained with the recipe's loss, under old log-probs that the trainer has recomputed
+itself, stops the run. Beyond that they are verl's ``sync`` and ``separate_async``, and read those sections of its
+configuration.
 """
 
 import logging
@@ -91,7 +92,7 @@ class TrialTrainer(PPOTrainer):  # type: ignore[misc]  # verl is not there where
         return super()._update_actor(batch, metrics)
 
 
-@register_trainer(SYNC)  # type: ignore[untyped-decorator]
+@register_trainer(SYNC)
 class SyncTrainer(TrialTrainer, PPOTrainerSync):  # type: ignore[misc]
     """verl's ``sync``."""
 
@@ -99,7 +100,7 @@ class SyncTrainer(TrialTrainer, PPOTrainerSync):  # type: ignore[misc]
     worker = TrialWorker
 
 
-@register_trainer(SEPARATE_ASYNC)  # type: ignore[untyped-decorator]
+@register_trainer(SEPARATE_ASYNC)
 class SeparateAsyncTrainer(TrialTrainer, PPOTrainerSeparateAsync):  # type: ignore[misc]
     """verl's ``separate_async``."""
 

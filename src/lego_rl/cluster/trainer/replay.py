@@ -26,9 +26,7 @@ FLAG = "enable_routing_replay"
 
 
 # A vendor's engine goes before the one that verl has registered for all of CUDA.
-@EngineRegistry.register(  # type: ignore[untyped-decorator]
-    model_type="language_model", backend="fsdp2", device="cuda", vendor="nvidia"
-)
+@EngineRegistry.register(model_type="language_model", backend="fsdp2", device="cuda", vendor="nvidia")
 class ReplayEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
     """FSDP2 that replays recorded experts; where nothing is marked, verl's engine as it is."""
 
@@ -59,7 +57,7 @@ class ReplayEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
     def _as_fed(self, routed: Tensor, micro_batch: Any, output_args: Any) -> Tensor:
         """``[N, layers, top_k]`` in the order in which the routers see the positions."""
         if not tu.get_non_tensor_data(data=micro_batch, key="use_remove_padding", default=True):
-            return pad_sequence(routed.unbind(), batch_first=True).flatten(0, 1)
+            return pad_sequence(list(routed.unbind()), batch_first=True).flatten(0, 1)
         experts_NEK = routed.values()
         if pad := int(output_args.get("pad_size", 0)):
             experts_NEK = torch.cat([experts_NEK, experts_NEK.new_zeros((pad, *experts_NEK.shape[1:]))])

@@ -1,7 +1,8 @@
 """How much each row of a batch weighs: training laws 1 and 2 of the contract on verl's rows.
 
-Invariant: the rows of a trial weigh 1 together, however many there are, and nothing where the trial's group says nothing
-about which trials were better (fewer than two, or one verdict). Rows that verl adds to fill a batch weigh nothing.
+Invariant: the rows of a trial weigh 1 together, however many there are, and nothing where the trial's group says
+nothing about which trials were better (fewer than two, or one verdict). Rows that verl adds to fill a batch weigh
+nothing.
 """
 
 from collections import Counter

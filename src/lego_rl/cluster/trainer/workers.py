@@ -43,7 +43,7 @@ class TrialWorker(ActorRolloutRefWorker):  # type: ignore[misc]  # verl is not t
         """
         super().init_model()
         if self._is_actor:
-            config = self.loss_fn.keywords["config"]
+            config = self.loss_fn.keywords["config"]  # type: ignore[has-type]  # verl's `init_model` makes it
             self._expected.check_actor(config)
             self.loss_fn = partial(trial_loss, config=config, expected=self._expected)
             self.actor.set_loss_fn(self.loss_fn)
@@ -56,7 +56,7 @@ class TrialWorker(ActorRolloutRefWorker):  # type: ignore[misc]  # verl is not t
         return super().update_actor(data)
 
 
-class DetachedTrialWorker(TrialWorker, DetachActorWorker):
+class DetachedTrialWorker(TrialWorker, DetachActorWorker):  # type: ignore[misc]
     """The same, apart from the inference servers; it can also keep and restore weights."""
 
 
