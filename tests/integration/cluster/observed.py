@@ -57,22 +57,30 @@ class NoServer:
         raise EngineError("the inference server is gone")
 
 
-class LossyLoop(TrialLoop):
-    """The agent loop, but some trials have no inference server.
+class EventfulLoop(TrialLoop):
+    """The agent loop, but the first trial of a prompt finds long files, and some have no inference server.
 
     Args:
-        victims: Sessions by task.
-        broken_recipe: The recipe of those trials, whose run directory is another.
+        victims: Sessions without an inference server, by task.
+        broken_recipe: The recipe of those, whose run directory is another.
+        long_tasks: Folder of tasks with the same names whose files are long.
     """
 
-    def __init__(self, *args: Any, victims: dict[str, list[int]], broken_recipe: str, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, victims: dict[str, list[int]], broken_recipe: str, long_tasks: str, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._victims = victims
         self._broken_recipe = Path(broken_recipe)
+        self._long_tasks = Path(long_tasks)
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> TrialOutputs:
-        task = kwargs["extra_info"]["instance_id"]
-        if int(kwargs["global_steps"]) > 1 or kwargs["session_id"] not in self._victims.get(task, ()):
+        info, session = dict(kwargs["extra_info"]), int(kwargs["session_id"])
+        task = info["instance_id"]
+        if session == 0:
+            info["harbor_task_path"] = str(self._long_tasks / task)
+            kwargs["extra_info"] = info
+        if session not in self._victims.get(task, ()):
             return await super().run(sampling_params, **kwargs)
         host = await _BROKEN_HOSTS.get(self._broken_recipe, "broken", NoServer, None)
         record = await host.trials.run(host.specs.of(kwargs, sampling_params))

@@ -21,7 +21,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
     target, program = folder / "values.json", Path(__file__).with_name("replay_values.py")
     ran = subprocess.run(
         [PYTHON, program, policy_directory("builtin:demo"), target],
-        env=environment(folder, {}),
+        env=environment({}),
         cwd=folder,
         capture_output=True,
         text=True,

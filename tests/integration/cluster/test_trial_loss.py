@@ -175,7 +175,7 @@ def cluster(batches: list[Batch], tmp_path_factory: pytest.TempPathFactory) -> l
     program = Path(__file__).with_name("trial_loss_values.py")
     ran = subprocess.run(
         [PYTHON, program, questions, answers],
-        env=environment(folder, {}),
+        env=environment({}),
         cwd=folder,
         capture_output=True,
         text=True,

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,23 +14,6 @@ from typing import Any
 
 ROOT = Path(__file__).parents[3]
 PYTHON = ROOT / ".cache" / "verl" / "bin" / "python"
-
-CPU = (
-    "trainer.device=cpu",
-    "actor_rollout_ref.rollout.name=lego_cpu",
-    "+actor_rollout_ref.model.override_config.attn_implementation=sdpa",
-    "actor_rollout_ref.actor.fsdp_config.use_torch_compile=False",
-    "+actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype=fp32",
-    "actor_rollout_ref.ref.fsdp_config.use_torch_compile=False",
-    "+actor_rollout_ref.ref.fsdp_config.mixed_precision.param_dtype=fp32",
-    "actor_rollout_ref.rollout.agent.num_workers=1",
-    "actor_rollout_ref.rollout.free_cache_engine=False",
-    "data.dataloader_num_workers=0",
-    "reward.num_workers=1",
-    "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
-)
-"""What a machine without a GPU needs beside a recipe's overrides."""
-
 
 @dataclass(frozen=True)
 class VerlRun:
@@ -56,14 +40,13 @@ def ray_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def environment(folder: Path, extra: Mapping[str, str]) -> dict[str, str]:
+def environment(extra: Mapping[str, str]) -> dict[str, str]:
     """What verl and Ray are started with."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": os.environ["HOME"],
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(ROOT / "src")]),
         "VERL_PLATFORM": "cpu",
-        "VERL_FILE_LOGGER_PATH": str(folder / "verl.jsonl"),
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
@@ -74,42 +57,34 @@ def environment(folder: Path, extra: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def train(folder: Path, overrides: Iterable[str], *, timeout: float, **extra: str) -> VerlRun:
-    """Run verl to its end.
+def run(folder: Path, overrides: Iterable[str], metrics: Path, *, timeout: float, **extra: str) -> VerlRun:
+    """Run verl to its end with exactly these overrides.
 
     Args:
         folder: Where it works.
-        overrides: Hydra's, `CPU` not among them.
-        timeout: Seconds.
+        overrides: Hydra's.
+        metrics: Where it is told to write its metrics.
+        timeout: Seconds; then it is interrupted, and whoever it started with it.
         extra: Environment.
     """
-    with ray_folder() as ray:
-        own = (
-            "trainer.logger=[console,file]",
-            "ray_kwargs.ray_init.num_cpus=32",
-            "+ray_kwargs.ray_init.num_gpus=4",
-            "+ray_kwargs.ray_init.include_dashboard=False",
-            f"+ray_kwargs.ray_init._temp_dir={ray}",
-        )
-        return run(folder, [*overrides, *CPU, *own], timeout=timeout, **extra)
-
-
-def run(folder: Path, overrides: Iterable[str], *, timeout: float, **extra: str) -> VerlRun:
-    """Run verl to its end with exactly these overrides."""
     log = folder / "verl.log"
-    env = environment(folder, extra)
     with log.open("wb") as out:
-        done = subprocess.run(
+        process = subprocess.Popen(
             [PYTHON, "-m", "verl.trainer.main_ppo", *overrides],
             cwd=folder,
-            env=env,
+            env=environment(extra),
             stdout=out,
             stderr=subprocess.STDOUT,
-            timeout=timeout,
-            check=False,
         )
-    metrics = Path(env["VERL_FILE_LOGGER_PATH"])
+        try:
+            process.wait(timeout)
+        except BaseException:
+            process.send_signal(signal.SIGINT)  # so that it ends its Ray
+            try:
+                process.wait(60)
+            finally:
+                process.kill()
+            raise
     lines = metrics.read_text(encoding="utf-8").splitlines() if metrics.exists() else []
-    return VerlRun(
-        done.returncode, log.read_text(encoding="utf-8", errors="replace"), [json.loads(line) for line in lines]
-    )
+    output = log.read_text(encoding="utf-8", errors="replace")
+    return VerlRun(process.returncode, output, [json.loads(line)["data"] for line in lines])
