@@ -16,7 +16,7 @@ from typing import Annotated, Never
 import typer
 
 from lego_rl import __version__, cli_bench, cli_tasks
-from lego_rl.cli_arguments import Overrides, Recipe, RunDir, SandboxKeys
+from lego_rl.cli_arguments import Backend, Overrides, Recipe, RunDir, SandboxKeys
 from lego_rl.commands.program import as_called
 from lego_rl.errors import LegoError
 from lego_rl.plain_text import PlainFormatter, plain
@@ -51,13 +51,22 @@ def train(
     resume: Annotated[
         Path | None, typer.Option(help="Continue this run directory from its last finished step.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved recipe and stop.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the resolved recipe, with verl the line it is run by, and stop.")
+    ] = False,
+    backend: Annotated[
+        Backend, typer.Option(help="On this machine alone, or on stock verl as the recipe's [cluster] says.")
+    ] = Backend.EMBEDDED,
 ) -> None:
     """Train a policy inside a harness: rollouts, GSPO with routing replay, held-out evaluation, report."""
     if resume is not None and recipe is not None:
         raise typer.BadParameter("a resumed run has its recipe in its directory; give either RECIPE or --resume RUN")
     if resume is None and recipe is None:
         raise typer.BadParameter("give a recipe, such as recipes/demo-claude-code.toml, or --resume RUN")
+    if resume is not None and backend is Backend.VERL:
+        raise typer.BadParameter(
+            f"a run on verl is gone on with by its recipe: train {resume / 'recipe.toml'} --backend verl"
+        )
     from lego_rl.commands import train as command
 
     if resume is not None:
@@ -67,10 +76,18 @@ def train(
             command.resume(resume, overrides)
     elif recipe is None:
         raise AssertionError("one of both was given")
+    elif backend is Backend.VERL:
+        _train_on_verl(recipe, overrides, dry_run=dry_run)
     elif dry_run:
         command.dry_run(recipe, overrides)
     else:
         command.start(recipe, overrides)
+
+
+def _train_on_verl(recipe: Path, overrides: list[str], *, dry_run: bool) -> None:
+    from lego_rl.commands import train_verl as command
+
+    (command.dry_run if dry_run else command.start)(recipe, overrides)
 
 
 @app.command()

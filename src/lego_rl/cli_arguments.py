@@ -1,5 +1,6 @@
 """Arguments that several commands take; see `lego_rl.cli`."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -18,3 +19,10 @@ SandboxKeys = Annotated[
     ),
 ]
 RunDir = Annotated[Path, typer.Argument(help="A run directory.")]
+
+
+class Backend(StrEnum):
+    """What a recipe is trained on."""
+
+    EMBEDDED = "embedded"
+    VERL = "verl"

@@ -138,7 +138,7 @@ def environment(cluster: ClusterSection, files: RunFiles) -> Mapping[str, str]:
         "VERL_FILE_LOGGER_PATH": str(files.run / "verl.jsonl"),
         "TENSORBOARD_DIR": str(files.run / "tensorboard"),
     }
-    return found | ({"VERL_PLATFORM": "cpu"} if cluster.device == "cpu" else {})
+    return found | ({"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"} if cluster.device == "cpu" else {})
 
 
 def hydra(value: Value) -> str:

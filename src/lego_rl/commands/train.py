@@ -41,6 +41,8 @@ def start(recipe: Path, overrides: Sequence[str]) -> None:
         LegoError: Something that the recipe names is missing or does not fit, or a check stopped the run.
     """
     resolved = read_recipe(recipe, overrides)
+    if resolved.cluster is not None:
+        raise ConfigError(f"{recipe} is of a cluster", f"{program()} train {recipe} --backend verl")
     path = resolved.run.dir
     directory = RunDirectory(path)
     if directory.recipe.exists() or (directory.journal.is_file() and directory.journal.stat().st_size):
