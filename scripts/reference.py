@@ -1,7 +1,7 @@
-"""Write the generated reference: every page of docs/reference/, and docs/faults.md.
+"""Write the generated reference: every page of docs/reference/, docs/faults.md and docs/preflight.md.
 
-Run ``.venv/bin/python -m scripts.reference`` after changing a settings class, a harness's options, the fault table or a
-name that a record can hold. A unit test compares the committed files with what this prints.
+Run ``.venv/bin/python -m scripts.reference`` after changing a settings class, a harness's options, the fault table, a
+preflight rule or a name that a record can hold. A unit test compares the committed files with what this prints.
 """
 
 from collections.abc import Iterator
@@ -15,17 +15,21 @@ from pydantic_core import PydanticUndefined
 from lego_rl.config.recipe import Recipe
 from lego_rl.config.sft_recipe import SftRecipe
 from lego_rl.harness.registry import REGISTRY
-from scripts import faults_page, outcomes
+from scripts import faults_page, outcomes, preflight_page
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 FAULTS = FOLDER.parent / "faults.md"
+PREFLIGHT = FOLDER.parent / "preflight.md"
+BESIDE = (FAULTS, PREFLIGHT)
+"""Generated pages that are not of the reference."""
 NOTE = "<!-- Generated: .venv/bin/python -m scripts.reference -->\n"
 
 
 def pages() -> dict[Path, str]:
     """Every generated page: path → text."""
     made = {"recipe": recipe_page(), "sft": sft_page(), "outcomes": outcomes_page()}
-    return {FAULTS: fault_table_page()} | {FOLDER / f"{name}.md": text for name, text in made.items()}
+    beside = {FAULTS: fault_table_page(), PREFLIGHT: preflight_rules_page()}
+    return beside | {FOLDER / f"{name}.md": text for name, text in made.items()}
 
 
 def recipe_page() -> str:
@@ -69,6 +73,11 @@ def section(title: str, model: type[BaseModel]) -> Iterator[str]:
 def fault_table_page() -> str:
     """The fault table."""
     return "\n".join([NOTE, "# Fault table\n", *faults_page.faults_page()])
+
+
+def preflight_rules_page() -> str:
+    """The rules of preflight."""
+    return "\n".join([NOTE, "# Preflight\n", *preflight_page.preflight_page()])
 
 
 def outcomes_page() -> str:

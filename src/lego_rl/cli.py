@@ -55,7 +55,7 @@ def train(
         bool, typer.Option("--dry-run", help="Print the resolved recipe, with verl the line it is run by, and stop.")
     ] = False,
     backend: Annotated[
-        Backend, typer.Option(help="On this machine alone, or on stock verl as the recipe's [cluster] says.")
+        Backend, typer.Option(metavar="NAME", help="embedded: on this machine; verl: as the recipe's cluster says.")
     ] = Backend.EMBEDDED,
 ) -> None:
     """Train a policy inside a harness: rollouts, GSPO with routing replay, held-out evaluation, report."""

@@ -67,8 +67,7 @@ def recipe(path: Path, overrides: Sequence[str], *, offline: bool = False, as_js
         as_json: Whether to print JSON in place of lines.
 
     Raises:
-        LegoError: The recipe cannot be read.
-        typer.Exit: Something is fatal; with code 1.
+        ConfigError: The recipe cannot be read, or something about it is fatal.
     """
     verdicts = preflight(read_recipe(path, overrides), offline=offline)
     if as_json:
@@ -79,10 +78,8 @@ def recipe(path: Path, overrides: Sequence[str], *, offline: bool = False, as_js
             typer.echo(plain_text(f"{verdict.level:5}  {verdict.rule.id}: {verdict.what}{fix}"))
     fatal = [verdict for verdict in verdicts if verdict.level is Level.FATAL]
     if fatal:
-        typer.echo(
-            f"{len(fatal)} of {len(verdicts)} checks are fatal; docs/preflight.md says why each is asked", err=True
-        )
-        raise typer.Exit(1)
+        more = f"{len(fatal)} of {len(verdicts)} checks are fatal; the first is " if len(fatal) > 1 else ""
+        raise ConfigError(f"{more}{fatal[0].rule.id}: {fatal[0].what}", fatal[0].fix)
 
 
 def _record(verdict: Verdict) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from lego_rl.config.cluster import SeparateAsyncMode
 from lego_rl.config.preflight.mesh import data_ranks, model_ranks
-from lego_rl.config.preflight.rule import Facts, Finding, Need, Rule, fatal, ok, warn
+from lego_rl.config.preflight.rule import Facts, Finding, Rule, fatal, ok, warn
 
 _MOST_WAVES = 8
 """A step that takes more of its longest trials one after the other leaves the trainer idle most of the time."""
@@ -53,16 +53,6 @@ def _under_way(facts: Facts) -> Finding:
     return ok(f"{at_once} trials at a time; a step has {step}")
 
 
-def _passes(facts: Facts) -> Finding:
-    recipe, cluster = facts.recipe, facts.cluster
-    tasks, batch = facts.here.tasks(), recipe.rollout.tasks_per_step
-    steps = cluster.epochs * (tasks // batch)
-    said = f"{cluster.epochs} passes over {tasks} tasks are {steps} steps of {batch}"
-    if steps < recipe.run.steps:
-        return fatal(f"{said}, run.steps is {recipe.run.steps}", f"set run.steps = {steps}, or raise cluster.epochs")
-    return ok(f"{said}; run.steps is {recipe.run.steps}")
-
-
 def _checkpoints(facts: Facts) -> Finding:
     cluster, steps = facts.cluster, facts.recipe.run.steps
     if cluster.checkpoint_every > steps:
@@ -100,14 +90,6 @@ RULES = (
         "Too few leave servers and trainer idle; more than a step and what may be ahead of it never run.",
         "choose cluster.agent_workers × rollout.concurrency between an eighth of a step's trials and all of them",
         _under_way,
-    ),
-    Rule(
-        "passes",
-        "the training split has enough tasks for the steps",
-        "verl stops with the last pass, whatever run.steps says; the schedule would end early without a word.",
-        "make run.steps at most cluster.epochs × (tasks ÷ rollout.tasks_per_step)",
-        _passes,
-        frozenset({Need.CLUSTER, Need.MACHINE}),
     ),
     Rule(
         "checkpoint-interval",

@@ -14,6 +14,7 @@ VEOMNI = "veomni", "0.1.12"
 LEAST_VLLM = (0, 22, 0)
 """The first whose recorded routes are right for policies with linear attention; verl refuses older ones."""
 _HERE = frozenset({Need.MACHINE})
+_CLUSTER_HERE = frozenset({Need.CLUSTER, Need.MACHINE})
 
 
 def _bundle(facts: Facts) -> Finding:
@@ -27,6 +28,16 @@ def _template(facts: Facts) -> Finding:
 def _tasks(facts: Facts) -> Finding:
     count = facts.here.tasks()
     return ok(f"split {facts.recipe.tasks.train!r} has {count}, each can be tried here, as what is evaluated can")
+
+
+def _passes(facts: Facts) -> Finding:
+    recipe, cluster = facts.recipe, facts.cluster
+    tasks, batch = facts.here.tasks(), recipe.rollout.tasks_per_step
+    steps = cluster.epochs * (tasks // batch)
+    said = f"{cluster.epochs} passes over {tasks} tasks are {steps} steps of {batch}"
+    if steps < recipe.run.steps:
+        return fatal(f"{said}, run.steps is {recipe.run.steps}", f"set run.steps = {steps}, or raise cluster.epochs")
+    return ok(f"{said}; run.steps is {recipe.run.steps}")
 
 
 def _sandbox(facts: Facts) -> Finding:
@@ -95,6 +106,14 @@ RULES = (
         _HERE,
     ),
     Rule(
+        "passes",
+        "the training split has enough tasks for the steps",
+        "verl stops with the last pass, whatever run.steps says; the schedule would end early without a word.",
+        "make run.steps at most cluster.epochs × (tasks ÷ rollout.tasks_per_step)",
+        _passes,
+        _CLUSTER_HERE,
+    ),
+    Rule(
         "sandbox",
         "agents can be isolated here",
         "Isolation that cannot be established is an infrastructure fault, never a weaker rollout.",
@@ -116,6 +135,6 @@ RULES = (
         "The plug-in goes by public names of verl, whose meaning changes between versions.",
         "set up verl's environment with scripts/setup_verl.sh, and name its Python in cluster.python",
         _versions,
-        frozenset({Need.CLUSTER, Need.MACHINE}),
+        _CLUSTER_HERE,
     ),
 )

@@ -184,8 +184,20 @@ class Verdict:
 
 
 def judge(rules: Iterable[Rule], facts: Facts) -> Sequence[Verdict]:
-    """Ask every rule whose needs are met, in order. A rule that runs into a `LegoError` found something fatal."""
-    return [_asked(rule, facts) for rule in rules if rule.needs <= facts.met]
+    """Ask every rule whose needs are met, in order.
+
+    A rule that runs into a `LegoError` found something fatal. Where several run into the same one, such as a pool that
+    cannot be read, the first of them says it.
+    """
+    verdicts: list[Verdict] = []
+    said: set[str] = set()
+    for rule in rules:
+        if rule.needs <= facts.met:
+            verdict = _asked(rule, facts)
+            if verdict.level is not Level.FATAL or verdict.what not in said:
+                verdicts.append(verdict)
+            said.add(verdict.what)
+    return verdicts
 
 
 def _asked(rule: Rule, facts: Facts) -> Verdict:
