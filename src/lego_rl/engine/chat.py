@@ -132,7 +132,7 @@ class OpenAIChatBackend:
         if failure.retry_after is not None:
             return min(failure.retry_after, _LONGEST_PAUSE)
         # Spread, so that those who failed together do not come back together.
-        return min(self._settings.retry_pause_sec * 2.0**tried * random.uniform(0.75, 1.25), _LONGEST_PAUSE)
+        return min(math.ldexp(self._settings.retry_pause_sec * random.uniform(0.75, 1.25), tried), _LONGEST_PAUSE)
 
     async def _post(self, body: Mapping[str, Json], seconds: float) -> ChatReply:
         """Ask once.
