@@ -22,10 +22,12 @@ HIGH = {
     "report",
     "config",
     "cli",
+    "cli_run",
     "cli_tasks",
     "commands",
     "conformance",
     "selfcheck",
+    "workspace",
 }
 MAY_IMPORT_TORCH = ("engine/embedded", "train/", "cluster/")
 
