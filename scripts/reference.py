@@ -50,7 +50,8 @@ def sections(title: str, command: str, recipe: type[BaseModel]) -> list[str]:
     override = f"Every key can be overridden: `lego-rl {command} RECIPE --set section.key=value`.\n"
     parts = [NOTE, f"# {title}\n", override]
     for name, field in recipe.model_fields.items():
-        parts += section(f"[{name}]", model_of(field.annotation))
+        for model in models_in(field.annotation):
+            parts += section(f"[{name}]", model)
     return parts
 
 
@@ -92,12 +93,6 @@ def models_in(annotation: object) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in models_in(part)]
-
-
-def model_of(annotation: object) -> type[BaseModel]:
-    """The one settings class of a section."""
-    (model,) = models_in(annotation)
-    return model
 
 
 def type_name(annotation: object) -> str:

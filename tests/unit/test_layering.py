@@ -29,7 +29,7 @@ HIGH = {
     "selfcheck",
     "workspace",
 }
-MAY_IMPORT_TORCH = ("engine/embedded", "train/", "cluster/")
+MAY_IMPORT_TORCH = ("engine/embedded", "engine/inside_vllm", "train/", "cluster/")
 
 
 def modules() -> list[Path]:

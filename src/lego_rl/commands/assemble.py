@@ -9,7 +9,7 @@ from lego_rl.commands.recipe_check import Checked
 from lego_rl.commands.rollouts import SpecBuilder
 from lego_rl.commands.sampling import EngineWrapper, sampling_parts, unchanged
 from lego_rl.commands.trial_watcher import TrialWatcher
-from lego_rl.config.recipe import Recipe, embedded_engine
+from lego_rl.config.recipe import Recipe, token_engine
 from lego_rl.errors import RunError
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.train.card import PolicyCard
@@ -76,7 +76,7 @@ def batch_shape(recipe: Recipe) -> BatchShape:
 
 
 def _trainer(recipe: Recipe, source: Path, checkpoints: Checkpoints) -> Trainer:
-    device, shape = embedded_engine(recipe).device, batch_shape(recipe)
+    device, shape = token_engine(recipe).device, batch_shape(recipe)
     latest = checkpoints.latest()
     if latest is None:
         return Trainer.from_directory(source, recipe.train, shape, device)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lego_rl.commands.policies import check_policy, policy_directory
-from lego_rl.config.recipe import Recipe, embedded_engine
+from lego_rl.config.recipe import Recipe, token_engine
 from lego_rl.errors import ConfigError
 from lego_rl.evaluate.heldout import evaluated_tasks
 from lego_rl.gateway.template import ChatTemplate
@@ -98,7 +98,7 @@ def check_sampling(recipe: Recipe) -> CheckedPolicy:
     Raises:
         LegoError: Something is missing or does not fit.
     """
-    embedded_engine(recipe)
+    token_engine(recipe)
     provider_of(recipe.sandbox).check()
     check_state_folder(state_of(recipe.sandbox).root)
     source = policy_directory(recipe.policy.path)

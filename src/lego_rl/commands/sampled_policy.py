@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from lego_rl.config.recipe import Recipe, embedded_engine
+from lego_rl.config.recipe import Recipe, token_engine
 from lego_rl.harness.base import HarnessBundle
 
 _DIGITS = 12
@@ -50,7 +50,7 @@ def _named(recipe: Recipe, temperature: float, weights: str, bundle: str) -> str
     said = {
         "weights": weights,
         "tool_parser": recipe.policy.tool_parser,
-        "dtype": embedded_engine(recipe).dtype,
+        "dtype": token_engine(recipe).dtype,
         "reasoning": recipe.capture.reasoning,
         "budget": recipe.budget.model_dump(mode="json"),
         "harness": [recipe.harness.name, recipe.harness.options, bundle],

@@ -3,16 +3,14 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
+from lego_rl.commands.engines import ServedWeights, open_engine
 from lego_rl.commands.recipe_check import CheckedPolicy, RuntimeParts
 from lego_rl.commands.rollouts import RolloutRunner
 from lego_rl.commands.trial_watcher import TrialWatcher
-from lego_rl.config.recipe import EmbeddedSection, Recipe, embedded_engine
+from lego_rl.config.recipe import Recipe
 from lego_rl.engine.audit import AuditedEngine
 from lego_rl.engine.audit_log import FileAuditLog
-from lego_rl.engine.embedded.engine import EmbeddedEngine
-from lego_rl.engine.embedded.stepper import EngineOptions
 from lego_rl.engine.protocol import Engine
 from lego_rl.gateway.connections import connections_each
 from lego_rl.gateway.server import Gateway
@@ -20,7 +18,6 @@ from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.rollout.trial import Runtime
 from lego_rl.train.checkpoints import Checkpoints
-from lego_rl.train.persistence import POLICY
 
 type EngineWrapper = Callable[[Engine], Engine]
 """Stands between the auditor and the gateway: nothing, or what a control experiment injects."""
@@ -36,12 +33,12 @@ class SamplingParts:
     """What trials are run with.
 
     Attributes:
-        engine: The policy as it is now.
+        engine: The weights of the policy as it is now.
         auditor: Keeps what every call of it returned.
         rollouts: Runs batches of trials.
     """
 
-    engine: EmbeddedEngine
+    engine: ServedWeights
     auditor: AuditedEngine
     rollouts: RolloutRunner
 
@@ -70,10 +67,12 @@ def sampling_parts(
     with (
         # First, for it locks the run: what another process is still at work on is no last checkpoint to go on from.
         Journal(directory.journal) as journal,
-        _engine(recipe, policy.source, Checkpoints(directory.checkpoints, recipe.run.keep_checkpoints)) as engine,
+        open_engine(
+            recipe, policy.source, directory, Checkpoints(directory.checkpoints, recipe.run.keep_checkpoints)
+        ) as opened,
         FileAuditLog(directory.path / "audit") as audit_log,
     ):
-        auditor = AuditedEngine(engine, audit_log)
+        auditor = AuditedEngine(opened.engine, audit_log)
         rollouts = RolloutRunner(
             runtime=_runtime(recipe, policy.parts, directory, inject(auditor)),
             journal=journal,
@@ -82,17 +81,7 @@ def sampling_parts(
             retry_pause_sec=recipe.rollout.retry_pause_sec,
             progress=watcher.trial,
         )
-        yield SamplingParts(engine, auditor, rollouts)
-
-
-def engine_options(section: EmbeddedSection) -> EngineOptions:
-    """The engine's own options."""
-    return EngineOptions(
-        max_running=section.max_running,
-        prefill_tokens=section.prefill_tokens,
-        cache_tokens=section.cache_tokens,
-        threads=section.threads,
-    )
+        yield SamplingParts(opened.weights, auditor, rollouts)
 
 
 def _runtime(recipe: Recipe, parts: RuntimeParts, directory: RunDirectory, engine: Engine) -> Runtime:
@@ -111,17 +100,4 @@ def _runtime(recipe: Recipe, parts: RuntimeParts, directory: RunDirectory, engin
         bundle=parts.bundle,
         directory=directory,
         sandbox=recipe.sandbox,
-    )
-
-
-def _engine(recipe: Recipe, source: Path, checkpoints: Checkpoints) -> EmbeddedEngine:
-    version, folder = checkpoints.latest() or (0, None)
-    section = embedded_engine(recipe)
-    return EmbeddedEngine.from_directory(
-        folder / POLICY if folder else source,
-        dtype=section.dtype,
-        device=section.device,
-        version=version,
-        options=engine_options(section),
-        seed=recipe.run.seed,
     )

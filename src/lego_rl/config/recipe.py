@@ -80,7 +80,24 @@ class EmbeddedSection(Settings):
     """Threads of one operator while sampling, on the CPU."""
 
 
-type EngineSection = Annotated[EmbeddedSection | ChatSettings, Field(discriminator="kind")]
+class VllmSection(Settings):
+    """vLLM servers, started with ``lego-rl serve policy``."""
+
+    kind: Literal["vllm"]
+    urls: tuple[str, ...] = Field(min_length=1)
+    """Addresses of the servers, such as ``["http://127.0.0.1:8000"]``: all of one policy, on one file system with this
+    process, which hands them weights by files."""
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    """What the servers compute in; it is checked. The trainer always computes in float32."""
+    device: str = "cpu"
+    """A torch device of the trainer, such as ``cuda:0``."""
+    tries: int = Field(default=4, ge=1)
+    """How often a call is asked for in all, where servers fail; then it is an infrastructure fault."""
+    connect_sec: float = Field(default=10.0, gt=0)
+    """Longest wait for a connection, in seconds. How long an answer takes is bounded by the budget alone."""
+
+
+type EngineSection = Annotated[EmbeddedSection | VllmSection | ChatSettings, Field(discriminator="kind")]
 
 
 class BudgetSection(Settings):
@@ -172,8 +189,8 @@ class Recipe(Settings):
         return self
 
 
-def embedded_engine(recipe: Recipe) -> EmbeddedSection:
-    """The section of an engine that trains.
+def token_engine(recipe: Recipe) -> EmbeddedSection | VllmSection:
+    """The section of an engine whose tokens can be trained on.
 
     Raises:
         ConfigError: Something answers that gives no tokens to train on.

@@ -38,14 +38,28 @@ def check_parser(template: ChatTemplate, name: str) -> None:
         TemplateError: The template refuses tool calls.
     """
     tool_call_parser(name)
-    text = template.written(Message("assistant", _SAID, _CALLS), [_TOOL])
+    text = _written(template)
     if _reads(name, text):
         return
-    others = [other for other in PARSERS if _reads(other, text)]
+    others = fitting_parsers(template)
     raise ConfigError(
         f"the tool parser {name!r} cannot read the calls that the chat template writes: {text!r}",
         f"set policy.tool_parser = {others[0]!r}" if others else "use a chat template of a format that a parser reads",
     )
+
+
+def fitting_parsers(template: ChatTemplate) -> list[str]:
+    """The parsers that read the calls that a template writes.
+
+    Raises:
+        TemplateError: The template refuses tool calls.
+    """
+    text = _written(template)
+    return [name for name in PARSERS if _reads(name, text)]
+
+
+def _written(template: ChatTemplate) -> str:
+    return template.written(Message("assistant", _SAID, _CALLS), [_TOOL])
 
 
 def _reads(name: str, text: str) -> bool:
