@@ -7,7 +7,7 @@ HARNESSES := claude-code codex mini-swe-agent opencode openhands-sdk qwen-code
 LEGO := .venv/bin/lego-rl
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: setup setup-verl setup-vllm setup-kubernetes demo demo-builtin demo-real test test-integration test-long check bench warm-start clean
+.PHONY: setup setup-verl setup-vllm setup-kubernetes demo demo-builtin demo-real test test-integration test-vllm test-long check bench warm-start clean
 
 setup:
 	@scripts/setup.sh claude-code
@@ -30,7 +30,7 @@ test: setup
 setup-verl: setup
 	@scripts/setup_verl.sh
 
-# Stock vLLM in an environment of its own, for the test that compares tool-call parsers with it.
+# Stock vLLM in an environment of its own: a server of policies on the CPU, and its tool-call parsers.
 setup-vllm: setup
 	@scripts/setup_vllm.sh
 
@@ -43,6 +43,10 @@ test-integration:
 	@scripts/setup_verl.sh
 	@scripts/setup_docker.sh
 	$(PYTEST) tests/integration
+
+# A real vLLM server on the CPU behind the gateway; prints how well engine and trainer agree.
+test-vllm: setup-vllm
+	$(PYTEST) -s tests/vllm
 
 test-long:
 	@scripts/setup.sh $(HARNESSES)

