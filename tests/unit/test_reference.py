@@ -17,7 +17,9 @@ def test_every_committed_page_is_generated() -> None:
     assert set(reference.pages()) == {*reference.BESIDE, *reference.FOLDER.glob("*.md")}, COMMAND
 
 
-@pytest.mark.parametrize("path", sorted([*reference.BESIDE, *reference.FOLDER.glob("*.md")]), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted([*reference.BESIDE, *reference.FOLDER.glob("*.md")]), ids=lambda path: path.name
+)
 def test_the_committed_page_is_what_the_code_says(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == reference.pages()[path], COMMAND
 

@@ -15,6 +15,7 @@ from typing import Any
 ROOT = Path(__file__).parents[3]
 PYTHON = ROOT / ".cache" / "verl" / "bin" / "python"
 
+
 @dataclass(frozen=True)
 class VerlRun:
     """A run of verl that has ended.
