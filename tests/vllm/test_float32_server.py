@@ -17,7 +17,7 @@ from lego_rl.engine.embedded.policy import load_policy
 from lego_rl.engine.protocol import Sampling
 from lego_rl.engine.vllm.engine import VllmEngine
 from lego_rl.engine.vllm.progress import Activity
-from lego_rl.train.served import ServedPolicy, folder_digest
+from lego_rl.train.served import ServedPolicy, checkpoint_names, folder_digest
 
 pytestmark = pytest.mark.timeout(600)
 VOCABULARY = 1700
@@ -31,8 +31,8 @@ def engine(float32: Server) -> Iterator[VllmEngine]:
 
 
 @pytest.fixture
-def served(engine: VllmEngine, tmp_path: Path) -> ServedPolicy:
-    return ServedPolicy(engine, "qwen3_moe", tied=False, folder=tmp_path / "weights")
+def served(engine: VllmEngine, float32: Server, tmp_path: Path) -> ServedPolicy:
+    return ServedPolicy(engine, checkpoint_names(float32.policy), tmp_path / "weights")
 
 
 def moved(policy: Path, by: float) -> torch.nn.Module:

@@ -9,15 +9,14 @@ from typing import Protocol
 from lego_rl.config.recipe import EmbeddedSection, Recipe, VllmSection, token_engine
 from lego_rl.engine.embedded.engine import EmbeddedEngine
 from lego_rl.engine.embedded.stepper import EngineOptions
-from lego_rl.engine.policy_dir import inspect_policy
-from lego_rl.engine.protocol import Engine
+from lego_rl.engine.protocol import Engine, EngineError
 from lego_rl.engine.vllm.engine import VllmEngine, VllmOptions
 from lego_rl.errors import ConfigError
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.train.checkpoints import Checkpoints
 from lego_rl.train.loop import DigestOf, ServedEngine
 from lego_rl.train.persistence import POLICY
-from lego_rl.train.served import ServedPolicy, folder_digest
+from lego_rl.train.served import ServedPolicy, checkpoint_names, folder_digest
 
 _PUSHED = "served-weights"
 
@@ -57,8 +56,7 @@ def open_engine(
         checkpoints: Of the run.
 
     Raises:
-        ConfigError: The policy cannot be loaded, or the servers are not those that the recipe needs.
-        EngineError: A server does not answer.
+        ConfigError: The policy cannot be loaded, or the servers are not those that the recipe needs, or do not answer.
     """
     version, checkpoint = checkpoints.latest() or (0, None)
     folder = checkpoint / POLICY if checkpoint else source
@@ -69,9 +67,7 @@ def open_engine(
     else:
         with _vllm(section, version) as served:
             _serve(served, section, folder, version)
-            facts = inspect_policy(folder)
-            pushed = directory.path / _PUSHED
-            yield OpenedEngine(served, ServedPolicy(served, facts.model_type, facts.tied, pushed))
+            yield OpenedEngine(served, ServedPolicy(served, checkpoint_names(folder), directory.path / _PUSHED))
 
 
 def engine_options(section: EmbeddedSection) -> EngineOptions:
@@ -97,7 +93,10 @@ def _embedded(section: EmbeddedSection, folder: Path, version: int, seed: int) -
 
 def _vllm(section: VllmSection, version: int) -> VllmEngine:
     options = VllmOptions(section.tries, section.connect_sec)
-    return VllmEngine(section.urls, options=options, version=version)
+    try:
+        return VllmEngine(section.urls, options=options, version=version)
+    except EngineError as error:
+        raise ConfigError(str(error), "start it with lego-rl serve policy MODEL, or mend engine.urls") from error
 
 
 def _serve(engine: VllmEngine, section: VllmSection, folder: Path, version: int) -> None:

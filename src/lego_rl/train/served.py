@@ -6,7 +6,7 @@ dtype. It proves that the right weights arrived; whether the servers also comput
 
 import hashlib
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import torch
@@ -14,8 +14,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from lego_rl.engine.protocol import EngineError
 from lego_rl.engine.vllm.engine import VllmEngine
-from lego_rl.errors import ConfigError
+from lego_rl.errors import ConfigError, RunError
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _GATE_UP, _DOWN = ".mlp.experts.gate_up_proj", ".mlp.experts.down_proj"
@@ -26,21 +27,19 @@ class ServedPolicy:
 
     Args:
         engine: The servers.
-        model_type: Of the policy's config: how its checkpoints name their tensors.
-        tied: Whether the output projection is the embedding, and so is in no checkpoint.
+        names: Of the tensors in the policy's checkpoint, as it was served first.
         folder: Where weights are written for the servers; they see it under the same path. It is removed again.
 
     Raises:
         ConfigError: The servers compute in a dtype that a trainer's weights are not pushed in.
     """
 
-    def __init__(self, engine: VllmEngine, model_type: str, tied: bool, folder: Path) -> None:
+    def __init__(self, engine: VllmEngine, names: Collection[str], folder: Path) -> None:
         if engine.served.dtype not in _DTYPES:
             raise ConfigError(f"the servers compute in {engine.served.dtype}", "serve with --dtype float32 or bfloat16")
         self._engine = engine
         self._dtype = _DTYPES[engine.served.dtype]
-        self._model_type = model_type
-        self._tied = tied
+        self._names = frozenset(names)
         self._folder = folder
         self._digest = engine.served.digest
 
@@ -66,7 +65,7 @@ class ServedPolicy:
 
         Raises:
             ConfigError: The version is not greater.
-            EngineError: A server failed.
+            RunError: A server failed.
         """
         if version <= self.weight_version:
             raise ConfigError(
@@ -79,36 +78,50 @@ class ServedPolicy:
             tensors = {name: tensor.contiguous() for name, tensor in self._tensors(state)}
             save_file(tensors, target / "model.safetensors")
             self._digest = await self._engine.load(target, version)
+        except EngineError as error:
+            raise RunError(
+                f"weights of version {version} could not be pushed: {error}",
+                "start the servers anew and resume the run",
+            ) from error
         finally:
             shutil.rmtree(target)
 
     def _tensors(self, state: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-        named = dict(checkpoint_tensors(state, self._model_type))
-        if self._tied:
-            named.pop("lm_head.weight", None)
+        named = dict(checkpoint_tensors(state, self._names))
         for name in sorted(named):
             yield name, named[name].detach().to("cpu", self._dtype)
 
 
-def checkpoint_tensors(state: Mapping[str, Tensor], model_type: str) -> Iterator[tuple[str, Tensor]]:
-    """A module's weights under the names that checkpoints of its family have, as views.
+def checkpoint_tensors(state: Mapping[str, Tensor], names: Collection[str]) -> Iterator[tuple[str, Tensor]]:
+    """A module's weights as a checkpoint of it has them, as views.
 
     Args:
         state: ``module.state_dict()``.
-        model_type: ``qwen3_moe`` keeps each expert's projections apart; others are saved as they are held.
+        names: Of the checkpoint's tensors. Experts that it keeps apart are taken apart; what it does not have at all,
+            such as an output projection that is the embedding, is left out.
     """
     for name, tensor in state.items():
-        if model_type != "qwen3_moe" or not name.endswith((_GATE_UP, _DOWN)):
+        if name in names:
             yield name, tensor
-            continue
-        experts, _, kind = name.rpartition(".")
-        for number, expert in enumerate(tensor):
-            if kind == "down_proj":
-                yield f"{experts}.{number}.down_proj.weight", expert
-            else:
-                gate, up = expert.chunk(2)
-                yield f"{experts}.{number}.gate_proj.weight", gate
-                yield f"{experts}.{number}.up_proj.weight", up
+        elif name.endswith((_GATE_UP, _DOWN)):
+            yield from _apart(name, tensor)
+
+
+def _apart(name: str, fused: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """Each expert's projections: ``gate_up_proj`` holds the rows of the gate first."""
+    experts, _, kind = name.rpartition(".")
+    for number, expert in enumerate(fused):
+        if kind == "down_proj":
+            yield f"{experts}.{number}.down_proj.weight", expert
+        else:
+            gate, up = expert.chunk(2)
+            yield f"{experts}.{number}.gate_proj.weight", gate
+            yield f"{experts}.{number}.up_proj.weight", up
+
+
+def checkpoint_names(folder: Path) -> list[str]:
+    """Names of the tensors in a policy folder."""
+    return sorted(_places(folder))
 
 
 def folder_digest(folder: Path, dtype: str) -> str:
@@ -118,10 +131,7 @@ def folder_digest(folder: Path, dtype: str) -> str:
         folder: With ``*.safetensors``.
         dtype: ``float32`` or ``bfloat16``.
     """
-    places: dict[str, Path] = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, "pt") as file:
-            places.update(dict.fromkeys(file.keys(), path))
+    places = _places(folder)
 
     def tensors() -> Iterator[tuple[str, Tensor]]:
         for name in sorted(places):
@@ -138,3 +148,12 @@ def tensors_digest(tensors: Iterator[tuple[str, Tensor]]) -> str:
         hashed.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         hashed.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
     return hashed.hexdigest()
+
+
+def _places(folder: Path) -> dict[str, Path]:
+    """Tensor → the file that holds it."""
+    places: dict[str, Path] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, "pt") as file:
+            places.update(dict.fromkeys(file.keys(), path))
+    return places

@@ -68,6 +68,7 @@ class VllmEngine:
         self._thread = LoopThread("vllm-client")
         self._open = asyncio.Event()
         self._open.set()
+        self._lost: str | None = None
         self._aborting: set[asyncio.Task[None]] = set()
         try:
             self._served = self._thread.call(self._begin())
@@ -164,6 +165,8 @@ class VllmEngine:
         failed: list[Replica] = []
         while True:
             await self._open.wait()
+            if self._lost is not None:
+                raise EngineError(self._lost)
             replica = self._router.choose(prompt_ids, failed)
             try:
                 return await self._ask(replica, prompt_ids, sampling, routes_from)
@@ -248,14 +251,19 @@ class VllmEngine:
         self._open.set()
 
     async def _load(self, folder: Path, version: int) -> str:
-        await self._pause()
         folder = _seen_by_servers(folder)
-        digests = await asyncio.gather(*(self._load_one(each, folder, version) for each in self._replicas))
-        if len(set(digests)) > 1:
-            raise EngineError(f"servers took over different weights from {folder}: is it one folder for all?")
-        self._router.forget()
-        self._version = version
-        await self._resume()
+        try:
+            await self._pause()
+            digests = await asyncio.gather(*(self._load_one(each, folder, version) for each in self._replicas))
+            if len(set(digests)) > 1:
+                raise EngineError(f"servers took over different weights from {folder}: is it one folder for all?")
+            self._router.forget()
+            self._version = version
+            await self._resume()
+        except BaseException as error:
+            self._lost = f"it is unknown which weights the servers hold, since a push of them failed: {error}"
+            self._open.set()  # who waits is told
+            raise
         return digests[0]
 
     async def _load_one(self, replica: Replica, folder: Path, version: int) -> str:
