@@ -77,8 +77,11 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
         tasks = tasks.model_copy(update={"pool": str(Path(tasks.pool).absolute())})
     if Path(policy.path).is_dir():
         policy = policy.model_copy(update={"path": str(Path(policy.path).absolute())})
+    cluster = cluster_of(recipe)
+    if cluster.python is not None:  # not resolved: a link to a Python is how an environment finds itself
+        cluster = cluster.model_copy(update={"python": cluster.python.absolute()})
     run = recipe.run.model_copy(update={"dir": recipe.run.dir.absolute()})
-    return recipe.model_copy(update={"run": run, "tasks": tasks, "policy": policy})
+    return recipe.model_copy(update={"run": run, "tasks": tasks, "policy": policy, "cluster": cluster})
 
 
 def _policy(recipe: Recipe) -> str:

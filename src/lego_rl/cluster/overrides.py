@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lego_rl.cluster.trainer_overrides import Override, Value, trainer_overrides
-from lego_rl.config.cluster import ClusterSection, SeparateAsyncMode
+from lego_rl.config.cluster import ClusterSection, MegatronTrainer, SeparateAsyncMode
 from lego_rl.config.recipe import Recipe
 from lego_rl.errors import ConfigError
 from lego_rl.train.settings import NoCorrection
@@ -176,6 +176,8 @@ def _model(cluster: ClusterSection, files: RunFiles) -> Iterator[Override]:
     yield "actor_rollout_ref.model.path", files.policy
     yield "actor_rollout_ref.model.use_remove_padding", True  # R3 and sequence parallelism need packed rows
     yield "actor_rollout_ref.model.use_fused_kernels", cluster.log_probs == "chunked"
+    if isinstance(cluster.trainer, MegatronTrainer):
+        yield "actor_rollout_ref.model.fused_kernel_options.impl_backend", "triton"  # it has no other
     yield "actor_rollout_ref.model.enable_gradient_checkpointing", cluster.device != "cpu"
     if cluster.device == "cpu":
         yield "+actor_rollout_ref.model.override_config.attn_implementation", "sdpa"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lego_rl.commands.policies import check_policy
 from lego_rl.commands.recipe_check import load_tasks, room_for
-from lego_rl.config.preflight.here import REQUIRED, VEOMNI
+from lego_rl.config.preflight.here import BELOW, REQUIRED, VEOMNI
 from lego_rl.config.preflight.rule import Facts, Verdict, judge
 from lego_rl.config.preflight.table import RULES
 from lego_rl.config.recipe import Recipe
@@ -88,7 +88,7 @@ class ThisMachine:
     def versions(self) -> Mapping[str, str | None]:
         """See `Machine.versions`."""
         python = verl_python(self.recipe)
-        names = [*REQUIRED, VEOMNI[0], "vllm"]
+        names = [*REQUIRED, VEOMNI[0], BELOW[0], "vllm"]
         try:
             asked = subprocess.run(
                 [python, "-c", _ASK_VERSIONS, *names], capture_output=True, text=True, check=True, timeout=60

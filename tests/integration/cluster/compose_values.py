@@ -1,4 +1,4 @@
-"""verl's side of `test_overrides_compose`: composes overrides with verl's own configuration and validates them.
+"""verl's side of `test_overrides_compose`: composes overrides with verl's own configuration, and validates it.
 
 Arguments: a JSON file, name → overrides; and where to write what came of each.
 """

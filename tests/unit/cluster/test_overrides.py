@@ -109,6 +109,7 @@ def test_the_cpu_is_told_of_processes_as_gpus() -> None:
         ([], "data.val_files", "/shared/run/tasks-train.parquet"),
         (["run.seed=7"], "data.seed", "7"),
         (['cluster.trainer={kind="megatron", tensor_parallel=2}'], "model_engine", "megatron"),
+        (['cluster.trainer={kind="megatron"}'], "actor_rollout_ref.model.fused_kernel_options.impl_backend", "triton"),
         (['cluster.trainer={kind="megatron"}'], f"{ACTOR}.megatron.router_replay.mode", "R3"),
         (['cluster.verl=["+trainer.note=hand-made"]'], "+trainer.note", "hand-made"),
     ],

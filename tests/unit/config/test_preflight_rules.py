@@ -130,7 +130,7 @@ def test_a_broken_variant_fails_by_its_own_rule(path: Path, overrides: list[str]
 def test_every_rule_that_can_be_fatal_of_a_recipe_alone_is_broken_above() -> None:
     broken = {rule for _, _, rule, said in BROKEN if said is not None}
     never_fatal = {"policy-sizes", "server-heads", "layers", "updates", "concurrency", "checkpoint-interval"}
-    never_fatal |= {"evaluation", "offload", "clip", "replay-record", "cache-room", "disk"}
+    never_fatal |= {"evaluation", "offload", "clip", "replay-record", "cache-room", "disk", "queue"}
     assert broken == {rule.id for rule in RULES if Need.MACHINE not in rule.needs} - never_fatal
 
 
@@ -147,6 +147,7 @@ WASTEFUL = [
     (RUN, ["rollout.tasks_per_step=5", "rollout.group_size=3"], "rows", "15 trials"),
     (RUN, ["cluster.checkpoint_every=200"], "checkpoint-interval", "only the last"),
     (RUN, ["cluster.evaluate_every=10"], "evaluation", "names nothing"),
+    (RECIPES / "qwen3.5-35b-a3b-opencode.toml", ["harness.options.compact_at_tokens=250_000"], "harness", "250,000"),
     (RUN, ['cluster.trainer={kind="megatron", tensor_parallel=2}'], "replay-family", "never tried"),
     (RUN, ["policy.path=models/mine"], "policy-sizes", "not known here"),
 ]
@@ -210,6 +211,7 @@ class Machine:
             "hydra-core": "1.3.8",
             "tensordict": "0.10.0",
             "veomni": "0.1.12",
+            "transformers": "5.10.4",
             "vllm": "0.24.0",
         }
     )
@@ -281,6 +283,7 @@ def test_disk_space(machine: Machine, free: int, level: Level) -> None:
         ("verl", "0.9.0", "verl is 0.9.0"),
         ("TransferQueue", None, "TransferQueue is not installed"),
         ("veomni", "0.1.11", "veomni is 0.1.11"),
+        ("transformers", "5.24.0", "below 5.11"),
         ("vllm", None, "vllm is not installed"),
         ("vllm", "0.19.1", f"needs {'.'.join(map(str, LEAST_VLLM))}"),
     ],

@@ -12,7 +12,8 @@ FIRST_PROMPT = {
     "qwen-code": 15_900,
 }
 """Tokens of a harness's first prompt with its default options, by the tokenizer of Qwen3.5 (docs/harnesses.md)."""
-_COMPACTS = ("compact_at_tokens", "context_window")
+_COMPACTS = ("compact_at_tokens", "autocompact_tokens")
+"""Options of harnesses that say at which size of the context a history is summarised."""
 
 
 def _sums(facts: Facts) -> Finding:

@@ -177,26 +177,37 @@ def server_memory(recipe: Recipe, cluster: ClusterSection, model: ModelShape) ->
 
 
 @dataclass(frozen=True)
-class DiskUse:
-    """Bytes that a run writes below its folder.
+class Storage:
+    """Bytes that a run writes below its folder, and keeps in main memory beside its processes.
 
     Attributes:
         checkpoint: One checkpoint: weights and both moments in float32.
         checkpoints: All that lie there at one time; one more than are kept, while it is written.
         trial: The mean trial: ids, masks, log-probs and routes, not compressed.
         trials: All of them.
+        queued: In main memory: the rows of a step, and of what is rolled out ahead of it, where verl keeps a route in
+            two bytes.
     """
 
     checkpoint: int
     checkpoints: int
     trial: int
     trials: int
+    queued: int
 
 
-def disk_use(recipe: Recipe, model: ModelShape) -> DiskUse:
+def storage(recipe: Recipe, model: ModelShape) -> Storage:
     """Of a whole run."""
     checkpoint = 12 * model.parameters
     routed = model.layers * model.top_k if recipe.train.routing == "replay" else 0
     trial = recipe.budget.context_tokens // MEAN_SHARE * (4 + 1 + 4 + routed)
-    count = recipe.run.steps * recipe.rollout.tasks_per_step * recipe.rollout.group_size
-    return DiskUse(checkpoint, (recipe.run.keep_checkpoints + 1) * checkpoint, trial, count * trial)
+    step = recipe.rollout.tasks_per_step * recipe.rollout.group_size
+    row = recipe.budget.context_tokens // MEAN_SHARE * (6 * 8 + 2 * routed)  # ids, masks, positions, log-probs: 8 bytes
+    ahead = 1 if recipe.cluster is None or not recipe.cluster.rollout_nodes else 2
+    return Storage(
+        checkpoint=checkpoint,
+        checkpoints=(recipe.run.keep_checkpoints + 1) * checkpoint,
+        trial=trial,
+        trials=recipe.run.steps * step * trial,
+        queued=ahead * step * row,
+    )

@@ -11,6 +11,8 @@ REQUIRED = {
 }
 """Packages of a cluster's run → the versions that it was tried with; any where ``None``."""
 VEOMNI = "veomni", "0.1.12"
+BELOW = "transformers", (5, 11)
+"""verl 0.9.1 was published for versions below."""
 LEAST_VLLM = (0, 22, 0)
 """The first whose recorded routes are right for policies with linear attention; verl refuses older ones."""
 _HERE = frozenset({Need.MACHINE})
@@ -60,6 +62,10 @@ def _versions(facts: Facts) -> Finding:
             return fatal(f"{name} is not installed where verl is to run")
         if versions is not None and version not in versions:
             return fatal(f"{name} is {version}, the plug-in was made for {', '.join(versions)}")
+    name, bound = BELOW
+    version = found.get(name)
+    if version is None or _numbers(version) >= bound:
+        return fatal(f"{name} is {version or 'not installed'}, verl needs one below {'.'.join(map(str, bound))}")
     return _of_servers(facts, found.get("vllm")) or ok(", ".join(f"{name} {found[name]}" for name in wanted))
 
 

@@ -1,7 +1,7 @@
 """Whether it fits: GPUs of the trainer, GPUs of the servers, both on the same GPU, and the disk."""
 
 from lego_rl.config.cluster import SyncMode
-from lego_rl.config.preflight.estimate import GB, MEAN_SHARE, disk_use, server_memory, trainer_memory
+from lego_rl.config.preflight.estimate import GB, MEAN_SHARE, server_memory, storage, trainer_memory
 from lego_rl.config.preflight.rule import Facts, Finding, Need, Rule, fatal, ok, warn
 
 _TIGHT = 0.92
@@ -53,7 +53,7 @@ def _together(facts: Facts) -> Finding:
 
 
 def _disk(facts: Facts) -> Finding:
-    use = disk_use(facts.recipe, facts.model)
+    use = storage(facts.recipe, facts.model)
     said = (
         f"checkpoints {use.checkpoints / GB:,.4g} GB (one is {use.checkpoint / GB:,.4g}), trials with routes "
         f"{use.trials / GB:,.4g} GB ({use.trial / 10**6:.3g} MB each)"
@@ -65,6 +65,11 @@ def _disk(facts: Facts) -> Finding:
     if free < use.checkpoints:
         return fatal(said)
     return warn(said) if free < use.checkpoints + use.trials else ok(said)
+
+
+def _queue(facts: Facts) -> Finding:
+    queued = storage(facts.recipe, facts.model).queued
+    return ok(f"rows that wait for the trainer take about {queued / GB:,.3g} GB of main memory over all machines")
 
 
 RULES = (
@@ -98,6 +103,14 @@ RULES = (
         "Where they do not, prefixes are thrown out and computed again at every turn: long contexts many times over.",
         "lower the trials at a time, or add replicas",
         _caches,
+        _SHAPED,
+    ),
+    Rule(
+        "queue",
+        "how much main memory waiting rows take",
+        "verl keeps the rows of a step, their routes above all, in the nodes' memory until they are trained.",
+        "lower rollout.tasks_per_step or budget.context_tokens where machines have less",
+        _queue,
         _SHAPED,
     ),
     Rule(
