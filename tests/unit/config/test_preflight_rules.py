@@ -102,7 +102,6 @@ BROKEN = [
     (RUN, ['cluster.verl=["trainer.use_v1=false"]'], "gspo", "use_v1"),
     (RUN, ['train.loss.importance={kind="none"}'], "importance", "1 version(s) behind"),
     (RUN, ["train.optimizer.eps=1e-6"], "optimizer", "no key for train.optimizer.eps"),
-    (RUN, ['cluster.trainer={kind="fsdp2"}'], "replay-family", "fsdp2 replays qwen3_moe, not qwen3_5_moe"),
     (ONE_GPU, ["train.routing=replay"], "replay-family", "no experts"),
     (RUN, ["policy.tool_parser=hermes"], "tool-parser", "qwen3_coder, policy.tool_parser is hermes"),
     (RUN, ["cluster.log_probs=whole"], "trainer-memory", "logits 52.9"),
@@ -149,6 +148,7 @@ WASTEFUL = [
     (RUN, ["cluster.evaluate_every=10"], "evaluation", "names nothing"),
     (RECIPES / "qwen3.5-35b-a3b-opencode.toml", ["harness.options.compact_at_tokens=250_000"], "harness", "250,000"),
     (RUN, ['cluster.trainer={kind="megatron", tensor_parallel=2}'], "replay-family", "never tried"),
+    (RUN, ['cluster.trainer={kind="fsdp2", sequence_parallel=8}'], "linear-kernels", "never tried"),
     (RUN, ["policy.path=models/mine"], "policy-sizes", "not known here"),
 ]
 
@@ -158,6 +158,15 @@ def test_what_is_wasteful_or_unknown_is_a_warning(path: Path, overrides: list[st
     verdict = judged(path, *overrides)[rule]
     assert (verdict.level, said in verdict.what) == (Level.WARN, True), verdict.what
     assert verdict.fix
+
+
+@pytest.mark.parametrize("trainer", ["fsdp2", "veomni"])
+def test_a_policy_that_nobody_replays(trainer: str) -> None:
+    model = ModelShape(**{**vars(PUBLISHED["Qwen3.5-35B-A3B"]), "model_type": "mixtral"})
+    recipe = read(Recipe, RUN, [f'cluster.trainer={{kind="{trainer}"}}'])
+    (verdict,) = judge([one for one in RULES if one.id == "replay-family"], Facts(recipe, model))
+    assert (verdict.level, verdict.fix) == (Level.FATAL, 'set train.routing = "own"')
+    assert "not mixtral" in verdict.what
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from lego_rl.config.preflight.rule import Facts, Finding, Need, Rule, fatal, ok,
 
 VEOMNI_FAMILIES = ("qwen3_moe", "qwen3_5_moe", "deepseek_v4")
 """Architectures that VeOmni 0.1.12 replays (``SUPPORTED_MOE_MODEL_TYPES``)."""
-FSDP2_FAMILIES = ("qwen3_moe",)
+FSDP2_FAMILIES = ("qwen3_moe", "qwen3_5_moe")
 """Architectures whose routers this plug-in's hooks know (`lego_rl.train.replay`)."""
 MOST_EXPERTS = 256
 """A recorded route is one byte."""
