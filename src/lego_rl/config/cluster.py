@@ -132,7 +132,8 @@ class ClusterSection(Settings):
     gpu_memory_gb: float = Field(default=80.0, gt=0)
     """Memory of one GPU, in GB of 10⁹ bytes; what the estimates of ``lego-rl check recipe`` are held against."""
     device: Literal["cuda", "cpu"] = "cuda"
-    """``cpu``: the same processes without a GPU, each of which counts as one. It is for trying things out."""
+    """``cpu``: the same processes without a GPU, each of which counts as one; a Ray of this machine then stands for any
+    number of nodes. It is for trying things out."""
     trainer: TrainerSettings = Fsdp2Trainer()
     """What trains."""
     mode: ModeSettings = SyncMode()

@@ -153,6 +153,11 @@ WASTEFUL = [
 ]
 
 
+def test_one_machine_stands_for_several_on_the_cpu() -> None:
+    apart = ['cluster.mode={kind="separate_async"}', "cluster.nodes=2", "cluster.weight_transfer=lego_file"]
+    assert not levels(judged(CPU, *apart), Level.FATAL)
+
+
 @pytest.mark.parametrize(("path", "overrides", "rule", "said"), WASTEFUL, ids=[f"{w[2]}:{w[1][0]}" for w in WASTEFUL])
 def test_what_is_wasteful_or_unknown_is_a_warning(path: Path, overrides: list[str], rule: str, said: str) -> None:
     verdict = judged(path, *overrides)[rule]

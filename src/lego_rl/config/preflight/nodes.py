@@ -15,7 +15,7 @@ def _node_sums(facts: Facts) -> Finding:
 
 def _ray_spans_nodes(facts: Facts) -> Finding:
     cluster = facts.cluster
-    if cluster.nodes > 1 and cluster.ray_address is None:
+    if cluster.nodes > 1 and cluster.ray_address is None and cluster.device == "cuda":
         return fatal(f"{cluster.nodes} nodes, and the run would start a Ray of one machine")
     return ok(
         f"Ray is joined at {cluster.ray_address}"
