@@ -104,7 +104,9 @@ def type_name(annotation: object) -> str:
         case None:
             return NAMES.get(annotation, str(annotation))
         case _ if origin is Literal:
-            return " or ".join(f"`{value!r}`".replace("'", '"') for value in args)
+            return " or ".join(
+                f"`{str(v).lower() if isinstance(v, bool) else repr(v)}`".replace("'", '"') for v in args
+            )
         case _ if origin is dict:
             return NAMES[dict]
         case _ if origin in (list, tuple):

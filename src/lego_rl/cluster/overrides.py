@@ -7,12 +7,12 @@ What verl's defaults would do otherwise, and why a line is here, stands beside t
 """
 
 import math
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lego_rl.cluster.trainer_overrides import Override, Value, trainer_overrides
+from lego_rl.cluster.hydra_grammar import Override, bare, hydra
+from lego_rl.cluster.trainer_overrides import trainer_overrides
 from lego_rl.config.cluster import ClusterSection, MegatronTrainer, SeparateAsyncMode
 from lego_rl.config.recipe import Recipe
 from lego_rl.errors import ConfigError
@@ -29,9 +29,6 @@ SAMPLER_MODULE = "pkg://lego_rl.cluster.sampler"
 SYNC_SAMPLER, ASYNC_SAMPLER = "TrialReplayBuffer", "TrialReplayBufferAsync"
 SYNC_MODE, ASYNC_MODE = "lego_sync", "lego_separate_async"
 CPU_SERVER = "lego_cpu"
-
-_PLAIN = re.compile(r"[A-Za-z_/][\w./:@-]*")
-_WORDS = {"true", "false", "null", "yes", "no", "on", "off", "nan", "inf"}
 
 
 @dataclass(frozen=True)
@@ -114,11 +111,6 @@ def overrides(recipe: Recipe, files: RunFiles) -> list[str]:
     return [*(f"{key}={hydra(value)}" for key, value in own.items()), *cluster.verl]
 
 
-def bare(override: str) -> str:
-    """The key of an override, without what Hydra puts before it."""
-    return override.partition("=")[0].lstrip("+~")
-
-
 def _refuse_contradictions(further: Sequence[str], own: Collection[str]) -> None:
     for override in further:
         if bare(override) in own:
@@ -139,23 +131,6 @@ def environment(cluster: ClusterSection, files: RunFiles) -> Mapping[str, str]:
         "TENSORBOARD_DIR": str(files.run / "tensorboard"),
     }
     return found | ({"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"} if cluster.device == "cpu" else {})
-
-
-def hydra(value: Value) -> str:
-    """A value in the grammar of Hydra's overrides."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return str(value).lower()
-        case int() | float():
-            return repr(value)
-        case list():
-            return f"[{','.join(map(hydra, value))}]"
-    if _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
-        return value
-    escaped = re.sub(r"(\\*)'", r"\1\1\\'", value)  # backslashes count only before a quote
-    return f"'{escaped}'"
 
 
 def _data(recipe: Recipe, cluster: ClusterSection, files: RunFiles) -> Iterator[Override]:

@@ -2,13 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+from lego_rl.cluster.hydra_grammar import Override
 from lego_rl.config.cluster import ClusterSection, Fsdp2Trainer, MegatronTrainer, VeOmniTrainer
 from lego_rl.config.recipe import Recipe
 
-type Value = bool | int | float | str | list[Value] | None
-"""What a key of verl's configuration can be set to."""
-type Override = tuple[str, Value]
-"""A key, dotted, and its value."""
 _ACTOR, _REF = "actor_rollout_ref.actor", "actor_rollout_ref.ref"
 
 

@@ -11,7 +11,10 @@ import pytest
 
 from lego_rl.cluster.launch import Launch
 from lego_rl.cluster.overrides import AGGREGATION, LOSS
+from lego_rl.commands.preflight import ThisMachine
 from lego_rl.config.load import read
+from lego_rl.config.preflight.rule import Facts, Level, judge
+from lego_rl.config.preflight.table import RULES
 from lego_rl.config.recipe import Recipe
 
 ROOT = Path(__file__).parents[3]
@@ -106,6 +109,12 @@ def test_every_override_is_in_verls_configuration_as_it_was_written(
     config = composed[name]["config"]
     for key, text in pairs(launch_of(name, folder)):
         assert at(config, key) == meant(text), key
+
+
+def test_the_environments_versions_are_those_that_preflight_asks_for(folder: Path) -> None:
+    recipe = read(Recipe, RECIPES / "cluster-cpu.toml", [f"cluster.python={VERL_PYTHON}", f"run.dir={folder}"])
+    (verdict,) = judge([rule for rule in RULES if rule.id == "versions"], Facts(recipe, machine=ThisMachine(recipe)))
+    assert verdict.level is Level.OK, verdict.what
 
 
 @pytest.mark.parametrize("name", ASKED)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from lego_rl.cluster.hydra_grammar import hydra
 from lego_rl.cluster.launch import Launch
-from lego_rl.cluster.overrides import RunFiles, hydra, overrides
+from lego_rl.cluster.overrides import RunFiles, overrides
 from lego_rl.config.load import read
 from lego_rl.config.recipe import Recipe
 from lego_rl.errors import ConfigError

@@ -32,7 +32,7 @@ def _warmup(facts: Facts) -> Finding:
     return ok(f"{mode.warmup_batches:g} batch(es) are rolled out ahead")
 
 
-def _sync_memory(facts: Facts) -> Finding:
+def _offload(facts: Facts) -> Finding:
     cluster = facts.cluster
     if isinstance(cluster.mode, SeparateAsyncMode) and not cluster.rollout_nodes:
         return fatal("separate_async without a rollout node")
@@ -66,6 +66,6 @@ RULES = (
         "what waits in main memory has a reason to",
         "Offloading makes room for servers on the same GPUs, or for a model that is too large; else it costs time.",
         "leave cluster.trainer.offload empty",
-        _sync_memory,
+        _offload,
     ),
 )

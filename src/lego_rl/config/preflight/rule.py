@@ -7,7 +7,6 @@ what it needs of them is said in `Rule.needs`, and a rule whose needs are not me
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Protocol
 
 from lego_rl.config.cluster import ClusterSection
@@ -128,11 +127,6 @@ class Facts:
         """The machine; only for rules that need it."""
         assert self.machine is not None
         return self.machine
-
-    @property
-    def run(self) -> Path:
-        """The run directory."""
-        return self.recipe.run.dir
 
     @property
     def met(self) -> frozenset[Need]:
