@@ -11,6 +11,7 @@ from typing import Any
 
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
+from veomni.utils.moe_router_replay import SUPPORTED_MOE_MODEL_TYPES
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
@@ -55,7 +56,7 @@ def main(questions: Path, answers: Path) -> None:
     asked = json.loads(questions.read_text(encoding="utf-8"))
     with initialize_config_module("verl.trainer.config", version_base=None):
         found = {name: composed(overrides) for name, overrides in asked.items()}
-    answers.write_text(json.dumps(found), encoding="utf-8")
+    answers.write_text(json.dumps({"runs": found, "replayed": sorted(SUPPORTED_MOE_MODEL_TYPES)}), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from lego_rl.cluster.launch import Launch
 from lego_rl.cluster.overrides import AGGREGATION, LOSS
 from lego_rl.commands.preflight import ThisMachine
 from lego_rl.config.load import read
+from lego_rl.config.preflight.replay import VEOMNI_FAMILIES
 from lego_rl.config.preflight.rule import Facts, Level, judge
 from lego_rl.config.preflight.table import RULES
 from lego_rl.config.recipe import Recipe
@@ -55,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def composed(folder: Path) -> dict[str, Any]:
+def verl(folder: Path) -> dict[str, Any]:
     if not VERL_PYTHON.exists():
         pytest.fail("verl's environment is missing; create it with: make setup-verl")
     launches = {name: launch_of(name, folder) for name in ASKED}
@@ -81,6 +82,16 @@ def composed(folder: Path) -> dict[str, Any]:
     assert ran.returncode == 0, f"verl's side failed (if packages are missing: make setup-verl)\n{ran.stderr}"
     found: dict[str, Any] = json.loads(answers.read_text(encoding="utf-8"))
     return found
+
+
+@pytest.fixture(scope="module")
+def composed(verl: dict[str, Any]) -> dict[str, Any]:
+    runs: dict[str, Any] = verl["runs"]
+    return runs
+
+
+def test_veomni_replays_what_preflight_says(verl: dict[str, Any]) -> None:
+    assert verl["replayed"] == sorted(VEOMNI_FAMILIES)
 
 
 def at(config: Any, key: str) -> Any:
