@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers.models.qwen3_5_moe.modeling_qwen3_5_moe import Qwen3_5MoeTopKRouter
 from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeTopKRouter
 
 from lego_rl.errors import CaptureError, ConfigError
@@ -37,17 +38,21 @@ class ReplayedPass:
     matched_N: Tensor
 
 
-def routers(module: nn.Module) -> list[Qwen3MoeTopKRouter]:
+type Router = Qwen3MoeTopKRouter | Qwen3_5MoeTopKRouter
+"""A module that answers ``(logits, weights, experts)``: of all experts, of the chosen ones, and which they are."""
+
+
+def routers(module: nn.Module) -> list[Router]:
     """The routers of a model, in the order of its layers.
 
     Raises:
         ConfigError: The model has none that can be replayed.
     """
-    found = [child for child in module.modules() if isinstance(child, Qwen3MoeTopKRouter)]
+    found = [child for child in module.modules() if isinstance(child, Qwen3MoeTopKRouter | Qwen3_5MoeTopKRouter)]
     if not found:
         raise ConfigError(
             f"{type(module).__name__} has no router whose choices could be replayed",
-            "set train.routing to own, or train a Qwen3-MoE",
+            "set train.routing to own, or train a Qwen3-MoE or a Qwen3.5-MoE",
         )
     return found
 
@@ -112,7 +117,7 @@ def _hook(replayed: ReplayedPass, layer: int) -> Any:
             )
         experts_NK = torch.where(recorded_N.unsqueeze(-1), replayed.experts_NEK[:, layer], own_NK)
         weight_NK = logits_NX.softmax(dim=-1, dtype=torch.float32).gather(-1, experts_NK)
-        if gate.norm_topk_prob:
+        if isinstance(gate, Qwen3_5MoeTopKRouter) or gate.norm_topk_prob:  # a Qwen3.5 always renormalises
             weight_NK = weight_NK / weight_NK.sum(-1, keepdim=True)
         matched_N = (experts_NK.unsqueeze(-1) == own_NK.unsqueeze(-2)).any(-1).sum(-1)
         replayed.matched_N += torch.where(recorded_N, matched_N, 0)
