@@ -1,7 +1,8 @@
 """Log-probs of a micro-batch: the one place where the policy's network is run for training.
 
 Invariant: the result is that of running every row alone, to rounding. Sharing the computation of a common prefix,
-padding, and computing logits at trained positions only are economies, not approximations; gradients included.
+padding, computing logits at trained positions only, and those of many positions in turns, are economies, not
+approximations; gradients included.
 
 Suffixes: B segments, T predicting positions, P shared prefix positions, S = T - P, N trained positions of the
 micro-batch in row-major order, H hidden size, V vocabulary.
@@ -13,10 +14,15 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from transformers import DynamicCache, PreTrainedModel
 
 from lego_rl.train.batch import MicroBatch
 from lego_rl.train.replay import replay
+
+LOGITS_AT_ONCE = 2**27
+"""Logits that are in memory together, half a GiB. More are computed in turns, and again in the backward pass: those of
+32,768 tokens and a vocabulary of 152,000 take 20 GB, their log-softmax as much again, and so does its gradient."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +50,33 @@ def logprobs(module: PreTrainedModel, batch: MicroBatch, temperature: float) -> 
         temperature: Divides the logits, as when sampling.
     """
     matched_BT = torch.zeros_like(batch.target_ids_BT)
-    logits_NV = trained_logits(module, batch, matched_BT) / temperature
-    all_logp_NV = logits_NV.log_softmax(-1)
-    logp_N = all_logp_NV.gather(-1, batch.target_ids_BT[batch.mask_BT].unsqueeze(-1)).squeeze(-1)
-    with torch.no_grad():
-        entropy_N = -(all_logp_NV.exp() * all_logp_NV).sum(-1)
+    hidden_NH = _hidden(module, batch, matched_BT)
+    targets_N = batch.target_ids_BT[batch.mask_BT]
+    head: nn.Module = module.get_output_embeddings()  # type: ignore[no-untyped-call]
+    rows = max(1, LOGITS_AT_ONCE // module.config.vocab_size)
+    if len(targets_N) <= rows:
+        logp_N, entropy_N = _of_targets(head, hidden_NH, targets_N, temperature)
+    else:
+        parts = [
+            checkpoint(_of_targets, head, hidden_CH, targets_C, temperature, use_reentrant=False)
+            for hidden_CH, targets_C in zip(torch.split(hidden_NH, rows), torch.split(targets_N, rows), strict=True)
+        ]
+        logp_N, entropy_N = (torch.cat(values) for values in zip(*parts, strict=True))
     zeros_BT = logp_N.new_zeros(batch.mask_BT.shape)
     return TokenLogprobs(zeros_BT.masked_scatter(batch.mask_BT, logp_N), entropy_N, matched_BT)
+
+
+def _of_targets(head: nn.Module, hidden_NH: Tensor, targets_N: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """Log-probs of the targets, and detached entropies."""
+    all_logp_NV = (_wide(head(hidden_NH)) / temperature).log_softmax(-1)
+    logp_N = all_logp_NV.gather(-1, targets_N.unsqueeze(-1)).squeeze(-1)
+    with torch.no_grad():
+        entropy_N = -(all_logp_NV.exp() * all_logp_NV).sum(-1)
+    return logp_N, entropy_N
+
+
+def _wide(logits: Tensor) -> Tensor:
+    return logits if logits.dtype == torch.float64 else logits.float()
 
 
 def trained_logits(module: PreTrainedModel, batch: MicroBatch, matched_BT: Tensor) -> Tensor:
@@ -63,8 +89,7 @@ def trained_logits(module: PreTrainedModel, batch: MicroBatch, matched_BT: Tenso
     """
     hidden_NH = _hidden(module, batch, matched_BT)
     head: nn.Module = module.get_output_embeddings()  # type: ignore[no-untyped-call]
-    logits_NV: Tensor = head(hidden_NH)
-    return logits_NV if logits_NV.dtype == torch.float64 else logits_NV.float()
+    return _wide(head(hidden_NH))
 
 
 def _hidden(module: PreTrainedModel, batch: MicroBatch, matched_BT: Tensor) -> Tensor:

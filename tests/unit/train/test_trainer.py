@@ -11,7 +11,7 @@ import torch
 from tiny_moe import CARD, VOCAB, honest, moe, policy_directory, prompts, segment, trials
 
 from lego_rl.errors import CaptureError, ConfigError, FidelityError, RunError
-from lego_rl.train import optim
+from lego_rl.train import forward, optim
 from lego_rl.train.batch import TrainingTrial
 from lego_rl.train.settings import LossSettings, OptimizerSettings, TrainSettings
 from lego_rl.train.trainer import BatchShape, Trainer
@@ -298,3 +298,17 @@ def test_it_learns() -> None:
         one.step(batch, honest(step))
     assert np.mean(rewards[:5]) < 0.5
     assert np.mean(rewards[-5:]) > 0.9
+
+
+def test_logits_in_turns_are_the_same_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a large vocabulary and many tokens not all logits are in memory together."""
+    whole, in_turns = trainer(), trainer()
+    batch = trials(moe())
+    expected = whole.step(batch, honest())
+    monkeypatch.setattr(forward, "LOGITS_AT_ONCE", 7 * VOCAB)
+    found = in_turns.step(batch, honest())
+    assert found.loss.entropy == pytest.approx(expected.loss.entropy, rel=1e-5)
+    assert found.grad_norm == pytest.approx(expected.grad_norm, rel=1e-5)
+    assert found.fidelity.mean_abs == pytest.approx(expected.fidelity.mean_abs, abs=1e-6)
+    for name, tensor in in_turns.state_dict().items():
+        assert torch.allclose(tensor, whole.state_dict()[name], atol=2e-4), name
