@@ -29,6 +29,8 @@ class Endpoint:
         bodies: Of what came in, but for probes.
         keys: What came as a bearer token.
         gate: Answers wait for it.
+        arrived: Counts up with every one of `bodies`.
+        hung_up: Set when somebody hangs up who waits at the gate.
     """
 
     says: Says
@@ -38,7 +40,8 @@ class Endpoint:
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     url: str = ""
     probes: int = 0
-    hung_up: int = 0
+    arrived: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
+    hung_up: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
@@ -47,10 +50,11 @@ class Endpoint:
             self.probes += 1
             return response(self.probe(body))
         self.bodies.append(body)
+        self.arrived.release()
         try:
             await self.gate.wait()
         except asyncio.CancelledError:
-            self.hung_up += 1
+            self.hung_up.set()
             raise
         return response(self.says(body))
 

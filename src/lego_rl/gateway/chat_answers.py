@@ -114,9 +114,8 @@ class ChatAnswers:
 
     def _id_of(self, call: ToolCall) -> str:
         """The backend's own id, which some ask to get back as it was, where it is one and no other call has it."""
-        if _USABLE_ID.fullmatch(call.id) and call.id not in self._ids:
-            chosen = call.id
-        else:
+        chosen = call.id
+        while not _USABLE_ID.fullmatch(chosen) or chosen in self._ids:
             self._made += 1
             chosen = f"call_{self._made:06d}"
         self._ids.add(chosen)

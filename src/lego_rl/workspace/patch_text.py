@@ -9,6 +9,7 @@ import hashlib
 import os
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from lego_rl.sandbox.verdict import Change, Patch
@@ -89,9 +90,7 @@ def _is_text(content: bytes) -> bool:
 
 def _hunks(was: bytes, now: bytes) -> Iterator[bytes]:
     lines = difflib.diff_bytes(difflib.unified_diff, _lines(was), _lines(now))
-    for line in lines:
-        if line.startswith((b"--- ", b"+++ ")) and line.endswith(b" \n"):  # the head, without names here
-            continue
+    for line in islice(lines, 2, None):  # without its head, which has no names here
         yield line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n"
 
 

@@ -15,15 +15,17 @@ import aiohttp
 from gateway_kit import BASH, Tape, chat_template
 from wire import Wire
 
+from lego_rl.engine.chat_protocol import ChatBackend
 from lego_rl.engine.protocol import Engine
 from lego_rl.gateway.budget import Budget
-from lego_rl.gateway.server import Gateway
+from lego_rl.gateway.server import ChatGateway, Gateway, HttpGateway
 from lego_rl.gateway.session import Session
 from lego_rl.gateway.settings import DEFAULT_CAPTURE, CaptureSettings
 from lego_rl.gateway.spool import TEMPORARY
 from lego_rl.gateway.template import ChatTemplate
 from lego_rl.gateway.tool_calls import tool_call_parser
 from lego_rl.gateway.trajectory import Trajectory
+from lego_rl.gateway.transcript import Transcript
 from lego_rl.messages import Json, Message, Tool
 
 
@@ -49,11 +51,11 @@ async def let_tasks_end() -> None:
 
 
 @dataclass
-class Served:
+class Served[C]:
     """A session behind a real socket, and a client that speaks one wire format."""
 
-    gateway: Gateway
-    session: Session[Trajectory]
+    gateway: HttpGateway[C]
+    session: Session[C]
     url: str
     client: aiohttp.ClientSession
 
@@ -116,8 +118,11 @@ class Served:
         sock.sendall(f"POST {place.path}{path} HTTP/1.1\r\n{head}\r\n".encode() + data)
         return sock
 
-    async def close(self) -> Trajectory:
+    async def close(self) -> C:
         return await self.gateway.close(self.session)
+
+
+type ChatServed = Served[Transcript]
 
 
 @contextlib.asynccontextmanager
@@ -132,7 +137,7 @@ async def served(
     template: ChatTemplate | None = None,
     spool: Path = TEMPORARY,
     log: Path | None = None,
-) -> AsyncIterator[Served]:
+) -> AsyncIterator[Served[Trajectory]]:
     parser = tool_call_parser("qwen3_coder")
     gateway = Gateway(
         engine,
@@ -149,7 +154,17 @@ async def served(
 
 
 @contextlib.asynccontextmanager
-async def listening(gateway: Gateway, session: Session[Trajectory]) -> AsyncIterator[Served]:
+async def chat_served(
+    backend: ChatBackend, budget: Budget | None = None, *, log: Path | None = None
+) -> AsyncIterator[Served[Transcript]]:
+    gateway = ChatGateway(backend)
+    session = gateway.open(budget or Budget(), temperature=1.0, log=log)
+    async with listening(gateway, session) as at:
+        yield at
+
+
+@contextlib.asynccontextmanager
+async def listening[C](gateway: HttpGateway[C], session: Session[C]) -> AsyncIterator[Served[C]]:
     sock = socket.create_server(("127.0.0.1", 0))
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL_BUFFER)
     listener = await gateway.serve(sock, session)
