@@ -11,6 +11,7 @@ from typing import Any, TypeAliasType, get_args
 from lego_rl.gateway.dialects import DIALECTS
 from lego_rl.gateway.dialects.base import Problem
 from lego_rl.gateway.trajectory import Accounting, BudgetHit, CallRole, Fate, Refusal, Unheld, Unreadable
+from lego_rl.gateway.transcript import NO_TOKENS
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,12 @@ OF_A_KIND = Explained(
     "take that tool away in `[harness.options]` if it costs much of `delivered_fraction`",
 )
 
+OF_A_CHAT_BACKEND = Explained(
+    "a chat backend answered: it gives no token ids, so nothing of it can be trained on",
+    "all of a trial whose engine is an endpoint",
+    "nothing: such trials are for evaluation",
+)
+
 REFUSED: Mapping[str, Explained] = {
     "turns": Explained(
         "a request after the last turn of the budget: answered with a plain last turn",
@@ -149,6 +156,11 @@ REFUSED: Mapping[str, Explained] = {
         "the last request of a killed harness; a few time limits",
         "in many trials: the engine is slower than the harness waits; lower `rollout.concurrency`",
     ),
+    "prompt": Explained(
+        "a chat backend refused the conversation for what is in it, while it answered others: a 400",
+        "never with an engine; rarely with an endpoint: its content filter, or a harness that it does not understand",
+        "the harness's log says what the endpoint said; set engine.extra or engine.output_key, or another harness",
+    ),
     "engine_error": Explained(
         "the engine failed: answered with 529 or 503, on which clients try again",
         "never; a trial in which the next try was answered counts as if nothing had happened",
@@ -185,7 +197,7 @@ def outcomes_page() -> Iterator[str]:
     rows = {_together(fates): OF_A_FATE}
     rows |= explained((name for name in names_of(Unheld) if name not in FATES), UNHELD)
     rows |= {_together(f"role_{role}" for role in names_of(CallRole)): OF_A_ROLE}
-    yield _table("excluded", rows | {_together(names_of(Unreadable)): OF_A_KIND})
+    yield _table("excluded", rows | {_together(names_of(Unreadable)): OF_A_KIND, NO_TOKENS: OF_A_CHAT_BACKEND})
     yield f"## Requests without a completed model call\n\n{_REFUSED}{_together(names_of(BudgetHit))}`.\n"
     yield _table("refused", explained(names_of(Refusal), REFUSED))
     yield f"## Answers that are errors\n\n{_PROBLEMS}\n"

@@ -78,6 +78,7 @@ MUST_NOT_KNOW = {
     "train": {"sandbox", "harness", "gateway.server", "gateway.dialects"},
     "conformance": {"rollout", "train", "config"},
     "selfcheck": {"train", "config", "conformance"},
+    "workspace": {"rollout", "train", "config"},
     "bench": {"rollout", "train", "config", "harness", "conformance"},
 }
 

@@ -1,6 +1,5 @@
 """``lego-rl inspect``: how a trial was graded, its calls and training sequences, with what is trained in each."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,6 +12,7 @@ from tokenizers import Tokenizer
 
 from lego_rl.commands.graded import graded
 from lego_rl.commands.inspect_run import list_trials
+from lego_rl.commands.inspect_transcript import said, show_transcript
 from lego_rl.commands.policies import policy_directory
 from lego_rl.commands.screen import Screen
 from lego_rl.config.load import read
@@ -20,7 +20,6 @@ from lego_rl.config.recipe import Recipe
 from lego_rl.errors import ConfigError, RunError
 from lego_rl.gateway.call_log import CALL_LOG, read_calls
 from lego_rl.gateway.trajectory import Generation, Segment, Trajectory
-from lego_rl.messages import Message
 from lego_rl.plain_text import plain, plain_line
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.store import RunDirectory, TrialStore
@@ -66,6 +65,11 @@ def run(trial: Path, policy: str | None, context: int) -> None:
         _show_unfinished(trial, recipe)
         return
     record = TrialStore(trial.parent).load(trial.name)
+    if record.transcript is not None:
+        screen = Screen()
+        _show_head(screen, record, recipe)
+        show_transcript(screen, record.transcript)
+        return
     name = policy if recipe is None or policy is not None else recipe.policy.path
     if name is None:
         raise ConfigError(f"{trial} does not lie in a run with a recipe", "name its policy with --policy DIR")
@@ -97,14 +101,8 @@ def _show_unfinished(trial: Path, recipe: Recipe | None) -> None:
         text = Text(f"\ncall {call.index}{after} · {len(call.token_ids)} tokens sampled", style="bold")
         for message in (*call.messages, call.answer):
             style = "green not bold" if message is call.answer else "dim not bold"
-            text.append(f"\n{message.role}: {plain(_said(message))}", style=style)
+            text.append(f"\n{message.role}: {plain(said(message))}", style=style)
         screen.print(text)
-
-
-def _said(message: Message) -> str:
-    thought = [] if message.reasoning is None else [f"<think>{message.reasoning}</think>"]
-    calls = [f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False)}" for call in message.tool_calls]
-    return "\n".join([*thought, message.content, *calls]).strip()
 
 
 def stretches(segment: Segment) -> Iterator[Stretch]:

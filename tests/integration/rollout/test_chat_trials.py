@@ -1,6 +1,8 @@
 """Trials of a chat backend: a real harness in a real sandbox, a local endpoint, and the rows that they end in."""
 
+import asyncio
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,36 @@ async def test_how_a_trial_ends_that_is_not_answered(
     made = spec(write_task(tmp_path, "the fixer"), turns=2)
     record, _ = await tried(says, tmp_path, made, probe=probe)
     assert (record.outcome.ended, record.outcome.reward) == (ended, reward), record.outcome.detail
+
+
+async def test_a_batch_of_a_hosted_policy_is_run_by_the_rollout_command(tmp_path: Path) -> None:
+    task = write_task(tmp_path / "tasks", "the fixer")
+    async with endpoint(by_turn(FIX, "Mended.")) as served:
+        recipe = tmp_path / "hosted.toml"
+        recipe.write_text(
+            f'run.dir = "x"\n[harness]\nname = "claude-code"\noptions = {{ bare = true }}\n'
+            f'[engine]\nkind = "chat"\nurl = "{served.url}"\nmodel = "org/hosted"\nkey_env = "{VARIABLE}"\n'
+            "[budget]\nturns = 10\ncontext_tokens = 60000\noutput_tokens = 1000\nwall_clock_sec = 60\n"
+        )
+        command = [sys.executable, "-c", "from lego_rl.cli import main; main()"]
+        rollout = ["rollout", str(recipe), str(task), "--out", str(tmp_path / "out"), "-n", "1"]
+        done = await ended(command + rollout)
+        assert done == (0, ""), done
+        trained = await ended([*command, "train", str(recipe), "--set", f"run.dir={tmp_path / 'other'}"])
+        assert trained[0] == 1
+        assert "gives no tokens to train on" in trained[1]
+        (trial,) = (tmp_path / "out" / "trials").iterdir()
+        assert await ended([*command, "inspect", str(trial)]) == (0, "")
+        assert await ended([*command, "report", str(tmp_path / "out")]) == (0, "")
+    assert (tmp_path / "out" / "outcomes.parquet").is_file()
+    assert not any(KEY.encode() in path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
+
+
+async def ended(command: list[str]) -> tuple[int | None, str]:
+    """Exit code, and what was said of errors."""
+    process = await asyncio.create_subprocess_exec(
+        *command, env={**os.environ, VARIABLE: KEY}, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    _, err = await process.communicate()
+    said = err.decode()
+    return process.returncode, said if process.returncode else ""

@@ -72,6 +72,10 @@ async def ran(says: Says, workspace: Path, *arguments: str, **changes: object) -
     return code, out, err, served
 
 
+def check_applies(patch: str, workspace: Path) -> None:
+    subprocess.run(["git", "apply", "--check", "-"], input=patch.encode(), cwd=workspace, check=True)
+
+
 async def test_the_change_is_printed_and_nothing_is_touched(workspace: Path, tmp_path: Path) -> None:
     says = by_turn(calling("Bash", command=FIX, call_id="t1"), "Mended.")
     kept = tmp_path / "kept"
@@ -80,7 +84,7 @@ async def test_the_change_is_printed_and_nothing_is_touched(workspace: Path, tmp
     assert "-    return a - b\n+    return a + b\n" in out
     assert out.startswith("diff --git a/calc.py b/calc.py\n")
     assert (workspace / "calc.py").read_text() == "def add(a, b):\n    return a - b\n"
-    subprocess.run(["git", "apply", "--check", "-"], input=out.encode(), cwd=workspace, check=True)
+    check_applies(out, workspace)
     assert "left out, ignored by git: build/; left out, may hold secrets: .env" in err
     (result,) = [each["content"] for each in served.bodies[-1]["messages"] if each["role"] == "tool"]
     assert "calc.py" in result
@@ -128,7 +132,7 @@ async def test_an_endpoint_that_goes_down_is_said(workspace: Path) -> None:
     answers = iter(["OK"])
     down = failing(503, "overloaded")
     code, _, err, _ = await ran(
-        lambda body: failing(503, "overloaded"), workspace, "--turns", "2", probe=lambda body: next(answers, down)
+        lambda body: failing(503, "overloaded"), workspace, "--minutes", "0.3", probe=lambda body: next(answers, down)
     )
     assert code == 1
     assert "the policy did not answer: the endpoint fails: HTTP 503: overloaded" in err

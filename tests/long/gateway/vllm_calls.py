@@ -13,10 +13,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-import vllm
 from transformers import PreTrainedTokenizerFast
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.tool_parsers import ToolParser, ToolParserManager
+
+import vllm
 
 Answer = dict[str, Any]
 
