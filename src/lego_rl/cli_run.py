@@ -58,8 +58,11 @@ def run(
     from lego_rl.config.load import plain
     from lego_rl.gateway.budget import Budget
 
+    if image is not None and environment != "docker":
+        raise typer.BadParameter("--image is for --environment docker")
     if output_tokens >= context_tokens:
         raise typer.BadParameter("--output-tokens must be smaller than --context-tokens")
+    images = [] if image is None else [f"sandbox.docker.image={image}"]
     chosen: ChosenPolicy
     if policy is not None:
         chosen = LocalPolicy(policy, tool_parser)
@@ -72,8 +75,7 @@ def run(
         command.Around(
             harness=harness,
             options=plain(options),
-            sandbox=sandbox_settings(environment, overrides),
-            image=image,
+            sandbox=sandbox_settings(environment, [*overrides, *images]),
             include=tuple(include),
             temperature=temperature,
             budget=Budget(turns, context_tokens, output_tokens, minutes * 60),

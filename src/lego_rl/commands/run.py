@@ -60,7 +60,6 @@ class Around:
         harness: Registry name.
         options: Official options of the harness.
         sandbox: What the sandbox is given.
-        image: An image to work in, where the environment has images.
         include: Paths that are handed over whatever they are.
         temperature: Of every call.
         budget: What the agent may spend.
@@ -71,7 +70,6 @@ class Around:
     budget: Budget
     temperature: float
     options: dict[str, OptionValue] = field(default_factory=dict)
-    image: str | None = None
     include: tuple[str, ...] = ()
 
 
@@ -124,6 +122,8 @@ def _job(text: str, workspace: Path, policy: ChosenPolicy, around: Around) -> Jo
     root = workspace.expanduser().resolve()
     if not root.is_dir():
         raise ConfigError(f"there is no folder {workspace}", "name the folder to work on with --workspace")
+    if root in (Path("/"), Path.home().resolve()):
+        raise ConfigError(f"{root} is no workspace: an agent would be handed all of it", "name a project in it")
     if recover(root):
         Screen(stderr=True).print(f"a change that a killed run had begun to apply to {root} was taken back")
     harness = registry.make(around.harness, around.options)
@@ -140,7 +140,6 @@ def _job(text: str, workspace: Path, policy: ChosenPolicy, around: Around) -> Jo
         budget=policy.budget(around.budget),
         temperature=around.temperature,
         sandbox=around.sandbox,
-        image=around.image,
     )
 
 

@@ -38,7 +38,7 @@ from lego_rl.workspace.stage import Staged, stage
 WORKDIR = "/workspace"
 _AROUND_THE_SESSION_SECONDS = 15.0
 """How much longer than its session a harness may live, as in a trial."""
-_LOOK_SECONDS = 0.5
+_LOOK_SECONDS = 1.0
 
 type Watcher = Callable[[LoggedCall], None]
 """Is told of every answered call."""
@@ -57,7 +57,6 @@ class Job:
         budget: What the agent may spend.
         temperature: Of every call.
         sandbox: What the sandbox is given.
-        image: An image to work in, where the environment has images.
         model: Model name that the harness sends.
     """
 
@@ -69,7 +68,6 @@ class Job:
     budget: Budget
     temperature: float
     sandbox: SandboxSettings
-    image: str | None = None
     model: str = "policy"
 
 
@@ -115,7 +113,7 @@ async def work(job: Job, gateway: AnyGateway, watch: Watcher = lambda call: None
         repo = folder / "environment" / "repo"
         repo.mkdir(parents=True)
         staged = await in_thread(partial(stage, job.workspace, job.listing, repo))
-        image = await in_thread(partial(provider_of(own).prepare, repo.parent, workdir=WORKDIR, docker_image=job.image))
+        image = await in_thread(partial(provider_of(own).prepare, repo.parent, workdir=WORKDIR))
         await in_thread(partial(shutil.rmtree, repo.parent))
         return await _in_sandbox(job, gateway, image, staged, own, folder / CALL_LOG, watch)
 
