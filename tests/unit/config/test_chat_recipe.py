@@ -38,7 +38,7 @@ def test_the_engine_is_the_policy(recipe: Path, tmp_path: Path) -> None:
     again = tmp_path / "resolved.toml"
     again.write_text(dump(found))
     assert read(Recipe, again) == found
-    with pytest.raises(ConfigError, match="no policy directory chat:org/hosted"):
+    with pytest.raises(ConfigError, match="chat:org/hosted is behind an endpoint"):
         policy_directory(found.policy.path)
 
 

@@ -97,7 +97,10 @@ class _Finder:
         for name in trained:
             plain = canonical(name)
             if plain in self._names:
-                raise RunError(f"the checkpoint holds one weight twice: {name} and {self._names[plain]}")
+                raise RunError(
+                    f"the checkpoint holds one weight twice: {name} and {self._names[plain]}",
+                    "export another checkpoint of the run",
+                )
             self._names[plain] = name
             if match := _EXPERT.match(plain):
                 self._experts[match["layer"]] = max(self._experts.get(match["layer"], 0), int(match["number"]) + 1)
