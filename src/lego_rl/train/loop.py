@@ -25,7 +25,7 @@ from lego_rl.tasks.task import Task
 from lego_rl.train.batch import TrainingTrial
 from lego_rl.train.card import PolicyCard
 from lego_rl.train.checkpoints import Checkpoints
-from lego_rl.train.fidelity import EngineClaim, PromptCheck
+from lego_rl.train.fidelity import DigestCovers, EngineClaim, PromptCheck
 from lego_rl.train.loop_tasks import LoopTasks
 from lego_rl.train.metrics_log import MetricsLog
 from lego_rl.train.rollout_figures import rollout_figures
@@ -52,8 +52,13 @@ class ServedEngine(Protocol):
         """Serve these weights from now on."""
         ...
 
+    @property
+    def digest_covers(self) -> DigestCovers:
+        """Which tensors `weights_digest` is of; see `EngineClaim`."""
+        ...
+
     def weights_digest(self) -> str:
-        """Digest of the tensors in use."""
+        """Digest of the tensors in use, or of those taken over last."""
         ...
 
 
@@ -251,6 +256,7 @@ class Loop:
         return EngineClaim(
             weight_version=parts.engine.weight_version,
             digest=parts.engine.weights_digest(),
+            digest_covers=parts.engine.digest_covers,
             expected_digest=parts.digest_of(parts.trainer.state_dict()),
             previous_digest=self._previous_digest,
             prompts=parts.prompts(records),

@@ -17,6 +17,7 @@ from torch import Tensor
 from lego_rl.engine.protocol import EngineError
 from lego_rl.engine.vllm.engine import VllmEngine
 from lego_rl.errors import ConfigError, RunError
+from lego_rl.train.fidelity import DigestCovers
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _GATE_UP, _DOWN = ".mlp.experts.gate_up_proj", ".mlp.experts.down_proj"
@@ -47,6 +48,11 @@ class ServedPolicy:
     def weight_version(self) -> int:
         """Version that a call started now would sample from."""
         return self._engine.weight_version
+
+    @property
+    def digest_covers(self) -> DigestCovers:
+        """`weights_digest` is of what was taken over: vLLM fuses, shards and packs what it computes with."""
+        return "handed_over"
 
     def weights_digest(self) -> str:
         """Digest of what the servers took over last."""

@@ -112,6 +112,11 @@ class EmbeddedEngine:
         return self._worker.version
 
     @property
+    def digest_covers(self) -> Literal["in_use"]:
+        """`weights_digest` is of the very tensors that are computed with."""
+        return "in_use"
+
+    @property
     def healthy(self) -> bool:
         """Whether calls can be answered."""
         return self._worker.failure is None
