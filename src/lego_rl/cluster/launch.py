@@ -64,8 +64,15 @@ class Launch:
         return json.dumps([{"name": LOOP, "_target_": LOOP_CLASS, "recipe": str(self.files.recipe)}], indent=1) + "\n"
 
     def write(self) -> None:
-        """Write the resolved recipe and the agent-loop configuration into the run directory."""
-        self.files.run.mkdir(parents=True, exist_ok=True)
+        """Write the resolved recipe and the agent-loop configuration into the run directory.
+
+        Metrics of an earlier start are put aside, as ``verl-001.jsonl`` and so on: verl empties the file.
+        """
+        run, metrics = self.files.run, self.files.metrics
+        run.mkdir(parents=True, exist_ok=True)
+        if metrics.exists() and metrics.stat().st_size:
+            earlier = len(list(run.glob(f"{metrics.stem}-*{metrics.suffix}")))
+            metrics.rename(metrics.with_stem(f"{metrics.stem}-{earlier + 1:03}"))
         write_text(self.files.recipe, dump(self.recipe))
         write_text(self.files.loops, self.loops)
 

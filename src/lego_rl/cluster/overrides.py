@@ -69,6 +69,11 @@ class RunFiles:
         return self.run / "checkpoints"
 
     @property
+    def metrics(self) -> Path:
+        """verl's metrics, one line a step."""
+        return self.run / "verl.jsonl"
+
+    @property
     def weights(self) -> Path:
         """Where weights pass from trainer to servers on the CPU."""
         return self.run / "weights"
@@ -127,7 +132,7 @@ def environment(cluster: ClusterSection, files: RunFiles) -> Mapping[str, str]:
     """
     found = {
         "VERL_LOGGING_LEVEL": "WARN",
-        "VERL_FILE_LOGGER_PATH": str(files.run / "verl.jsonl"),
+        "VERL_FILE_LOGGER_PATH": str(files.metrics),
         "TENSORBOARD_DIR": str(files.run / "tensorboard"),
     }
     return found | ({"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"} if cluster.device == "cpu" else {})

@@ -165,6 +165,16 @@ def test_the_line_is_complete(tmp_path: Path) -> None:
     assert launch.environment["VERL_LOGGING_LEVEL"] == "WARN"
 
 
+def test_metrics_of_an_earlier_start_are_kept(tmp_path: Path) -> None:
+    launch = Launch.of(read(Recipe, CPU, [f"run.dir={tmp_path}"]), Path("python"))
+    for start in range(3):
+        launch.write()
+        Path(launch.environment["VERL_FILE_LOGGER_PATH"]).write_text(f"{start}\n" * (start != 2), encoding="utf-8")
+    launch.write()
+    kept = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("verl*.jsonl")}
+    assert kept == {"verl-001.jsonl": "0\n", "verl-002.jsonl": "1\n", "verl.jsonl": ""}
+
+
 def test_a_runs_files_lead_to_the_resolved_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     recipe = read(Recipe, CPU, ["run.dir=run", "tasks.pool=pool", "policy.path=policy"])
