@@ -197,7 +197,7 @@ def short(report: Report, policy: PreTrainedModel, size: Size, device: torch.dev
         with part(report, "sampling", device):
             segments = asyncio.run(sample_all(engine, [prompt] * size.trials, size.sampled))
         digest = engine.weights_digest()
-        claim = EngineClaim(0, digest, engine.digest_of(policy.state_dict()))
+        claim = EngineClaim(0, digest, expected_digest=engine.digest_of(policy.state_dict()))
     report.sampled_tokens_per_second = round(size.trials * size.sampled / report.seconds["sampling"], 1)
     rewards: tuple[Literal[0, 1], ...] = (0, 1)
     trials = [TrainingTrial(f"trial-{n}", "group", rewards[n % 2], (segment,)) for n, segment in enumerate(segments)]
