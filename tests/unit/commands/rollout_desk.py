@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from lego_rl import cli
-from lego_rl.commands import rollout, sampling
+from lego_rl.commands import engine_rollouts, rollout, sampling
 from lego_rl.commands.rollouts import RolloutRunner
 from lego_rl.config.recipe import Recipe
 from lego_rl.harness.base import HarnessBundle
@@ -107,7 +107,7 @@ def desk_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     bundle = HarnessBundle("claude-code", "1.2", "a" * 64, tmp_path, 1, "MIT")
     policy = SimpleNamespace(source=tmp_path / "weights", parts=SimpleNamespace(bundle=bundle))
     monkeypatch.setattr(sampling, "sampling_parts", parts)
-    monkeypatch.setattr(rollout, "check_sampling", lambda _: policy)
+    monkeypatch.setattr(engine_rollouts, "check_sampling", lambda _: policy)
     monkeypatch.setattr(rollout, "check_tasks", lambda *_: None)
     monkeypatch.setattr(rollout, "room_for", lambda *_: None)
     run("tasks", "index", "pool", "--out", "all.parquet")
