@@ -85,7 +85,7 @@ def test_an_answer_that_nobody_foresaw_masks_nothing_for_the_agent_may_have_brou
 
 def test_an_engine_whose_answers_contradict_themselves_has_failed() -> None:
     done = worked()
-    done.trajectory, done.capture_error = None, CaptureError("one row is missing")
+    done.captured, done.capture_error = None, CaptureError("one row is missing")
     assert ended(done, GRADED, None) == (Ended.CAPTURE_FAILED, None)
 
 
