@@ -20,6 +20,7 @@ class FakeVllm:
 
     Attributes:
         platform: ``cuda`` returns routes itself, ``cpu`` when it is asked for them.
+        loaded: Digest of what it takes over.
         failures: Answers of this status come first, one a call.
         hangs: Calls are never answered.
         answer: Replaces parts of an answer's choice.
@@ -28,6 +29,7 @@ class FakeVllm:
     platform: str = "cuda"
     routed: bool = True
     digest: str = "d0"
+    loaded: str = "d1"
     version: str = "unnamed"
     failures: list[int] = field(default_factory=list)
     hangs: bool = False
@@ -82,7 +84,7 @@ class FakeVllm:
             return {"platform": self.platform, "dtype": "float32", "routed": self.routed, "digest": self.digest}
         if method == "lego_load":
             self.events.append("load")
-            return {"digest": "d1"}
+            return {"digest": self.loaded}
         assert method == "lego_routes"
         return {"npy": npy(len(self.bodies[-1]["token_ids"]) + len(TOKENS) - 1 - int(arguments[1]))}
 

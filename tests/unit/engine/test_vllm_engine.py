@@ -213,3 +213,15 @@ async def test_a_server_that_is_not_there_is_an_engine_error() -> None:
         pass
     with pytest.raises(EngineError, match="does not answer"):
         await asyncio.to_thread(VllmEngine, [url])
+
+
+async def test_after_a_push_that_failed_nobody_samples_from_who_knows_what() -> None:
+    one, other = FakeVllm(), FakeVllm(loaded="d2")
+    async with engine(one, other) as made:
+        with pytest.raises(EngineError, match="different weights"):
+            await made.load(Path("weights"), 1)
+        with pytest.raises(EngineError, match="unknown which weights"):
+            await made.generate(PROMPT, SAMPLING)
+        with pytest.raises(EngineError, match="unknown which weights"):
+            await made.progressed()
+    assert not one.bodies

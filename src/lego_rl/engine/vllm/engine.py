@@ -239,6 +239,8 @@ class VllmEngine:
         task.add_done_callback(self._aborting.discard)
 
     async def _progressed(self) -> None:
+        if self._lost is not None:
+            raise EngineError(self._lost)
         if self._open.is_set():
             await asyncio.gather(*(stepped(replica) for replica in self._replicas))
 
