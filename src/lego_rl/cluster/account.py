@@ -57,7 +57,7 @@ class TrialAccount:
     def of(cls, record: TrialRecord) -> Self:
         """The account of a finished trial."""
         taken = record.accounting
-        trajectory = record.trajectory
+        trajectory = record.sampled()
         trained = (
             [s for s in trajectory.segments if s.loss_mask.any()] if trajectory and record.outcome.is_trained else []
         )

@@ -111,7 +111,7 @@ def outputs_of(record: TrialRecord, worker: str, step: int) -> TrialOutputs:
     account, reward = TrialAccount.of(record), record.outcome.group_reward
     if reward is None:
         return TrialOutputs([], account)
-    trajectory = record.trajectory
+    trajectory = record.sampled()
     rows = rows_of(trajectory) if trajectory is not None and record.outcome.is_trained else []
     if not rows:
         asked = trajectory.prompt_ids(0) if trajectory is not None and trajectory.generations else np.zeros(1, np.int32)

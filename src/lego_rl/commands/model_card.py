@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import tomli_w
 
 from lego_rl import __version__
+from lego_rl.documents import read_json
 from lego_rl.evaluate.heldout import Score
 from lego_rl.evaluate.intervals import wilson
 from lego_rl.report.files import RunFiles
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 _SECTIONS = ("harness", "budget", "capture", "rollout", "train", "evaluate", "cluster")
 """What of a recipe a page shows: all that training depends on, no folder of the machine."""
+VERL_METRICS = "verl.jsonl"
+"""verl's figures in a run directory: one record a step."""
+_VERL_PEARSON = "training/rollout_actor_probs_pearson_corr"
 _PACKAGES = ("torch", "transformers")
 _HEAD = """---
 library_name: transformers
@@ -109,7 +113,7 @@ class ModelCard:
 
 def _of_run(files: RunFiles, summary: Summary) -> Iterator[str]:
     yield f"## Data\n\n{_data(files)}"
-    yield f"## Fidelity\n\n{_fidelity(summary)}"
+    yield f"## Fidelity\n\n{_fidelity(summary, files.directory.path / VERL_METRICS)}"
     yield f"## Evaluation\n\n{_evaluation(summary)}"
     recipe = {name: files.recipe[name] for name in _SECTIONS if name in files.recipe}
     yield f"## Recipe\n\n```toml\n{tomli_w.dumps(recipe).strip()}\n```"
@@ -125,9 +129,9 @@ def _data(files: RunFiles) -> str:
     )
 
 
-def _fidelity(summary: Summary) -> str:
+def _fidelity(summary: Summary, verl: Path) -> str:
     if summary.pearson_min is None:
-        return "The run recorded no comparison of engine and trainer."
+        return _fidelity_of_verl(verl)
     delivered = summary.delivered_fraction_min
     rows = [
         f"| smallest Pearson correlation of log-probs, engine and trainer | {summary.pearson_min:.6f} |",
@@ -135,6 +139,18 @@ def _fidelity(summary: Summary) -> str:
         f"| smallest share of sampled tokens that could be trained on | {_figure(delivered)} |",
     ]
     return "\n".join([f"| over {summary.steps} steps | |", "|---|---|", *rows])
+
+
+def _fidelity_of_verl(metrics: Path) -> str:
+    found: list[float] = []
+    if metrics.is_file():
+        records = [read_json(line) for line in metrics.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+        found = [record["data"][_VERL_PEARSON] for record in records if _VERL_PEARSON in record.get("data", {})]
+    if not found:
+        return "The run recorded no comparison of engine and trainer."
+    return (
+        f"Smallest Pearson correlation of probabilities, engine and trainer, of {len(found)} steps: {min(found):.6f}."
+    )
 
 
 def _evaluation(summary: Summary) -> str:

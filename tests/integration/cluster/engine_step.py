@@ -28,8 +28,8 @@ from verl.workers.config import (
 )
 from verl.workers.config.engine import EngineRouterReplayConfig
 from verl.workers.engine import EngineRegistry
-from verl.workers.engine.veomni.transformer_impl import VeOmniEngineWithLMHead
 
+from lego_rl.cluster.cpu import veomni as veomni_on_cpu
 from lego_rl.cluster.trainer.expected import AGGREGATION, LOSS, ExpectedLoss
 from lego_rl.cluster.trainer.losses import WEIGHT, trial_loss
 from lego_rl.cluster.trainer.replay import FLAG
@@ -38,14 +38,15 @@ FULL = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
 CLIP = {"clip_ratio_low": 3e-4, "clip_ratio_high": 4e-4}
 LEARNING_RATE = 1e-3
 
-EngineRegistry.register(model_type="language_model", backend=["veomni"], device=["cpu"])(VeOmniEngineWithLMHead)
-
 
 def veomni(policy: Path) -> tuple[Any, Any]:
+    veomni_on_cpu.register()
     config = VeOmniEngineConfig(
         strategy="veomni",
         attn_implementation="sdpa",
         moe_implementation="eager",
+        causal_conv1d_implementation=veomni_on_cpu.KERNEL,
+        chunk_gated_delta_rule_implementation=veomni_on_cpu.KERNEL,
         init_device="meta",
         use_torch_compile=False,
         mixed_precision=True,

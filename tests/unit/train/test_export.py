@@ -160,7 +160,9 @@ def test_what_stands_there_stays(run: Path, tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("world", [1, 2])
-def test_shards_of_a_cluster_become_the_same_folder(run: Path, base: Path, tmp_path: Path, world: int) -> None:
+def test_shards_of_a_cluster_become_the_same_folder(
+    run: Path, base: Path, tmp_path: Path, world: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     policy = load_policy(run / "checkpoints" / "step-0001" / "policy", torch.float32)
     shutil.rmtree(run / "checkpoints" / "step-0001")
     folder = run / "checkpoints" / "global_step_7"
@@ -172,8 +174,13 @@ def test_shards_of_a_cluster_become_the_same_folder(run: Path, base: Path, tmp_p
     assert (found.step, found.kind, found.run) == (7, "verl", run)
     for named in (folder, folder / "actor"):
         assert (find_checkpoint(named).folder, find_checkpoint(named).step) == (folder / "actor", 7)
-    export(found.open(), base, tmp_path / "exported", nothing)
+    steps = [{"step": 1, "data": {"training/rollout_actor_probs_pearson_corr": value}} for value in (0.75, 0.5)]
+    (run / "verl.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
+    assert lego_rl(monkeypatch, "export", run, "--out", tmp_path / "exported") == 0
     check_folder(tmp_path / "exported", base, policy)
+    page = (tmp_path / "exported" / "README.md").read_text()
+    assert "engine and trainer, of 2 steps: 0.500000" in page
+    assert "7 steps of reinforcement learning from `base`, inside claude-code" in page
 
 
 def halve(path: Path) -> None:
