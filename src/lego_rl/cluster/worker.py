@@ -181,4 +181,4 @@ def _value(column: Any, place: int) -> Any:
     if isinstance(column, NonTensorData):
         return column.data
     value = column[place]
-    return getattr(value, "data", value) if not isinstance(value, torch.Tensor) else value
+    return value.data if isinstance(value, NonTensorData) else value
