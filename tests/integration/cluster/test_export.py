@@ -36,6 +36,7 @@ class Engine:
         world: Ranks.
         dtype: What it computes in.
         near: Largest mean difference of log-probs to the same computed outside verl.
+        alike: Least correlation of them.
     """
 
     backend: str
@@ -43,13 +44,15 @@ class Engine:
     world: int
     dtype: torch.dtype
     near: float
+    alike: float = 0.999
 
 
 ENGINES = [
     Engine("fsdp2", "qwen3_moe", 1, torch.float32, 1e-5),
     Engine("fsdp2", "qwen3_moe", 2, torch.float32, 1e-5),
+    Engine("fsdp2", "qwen3_5_moe", 2, torch.float32, 1e-5),
     Engine("veomni", "qwen3_moe", 2, torch.bfloat16, 0.03),
-    Engine("veomni", "qwen3_5_moe", 2, torch.bfloat16, 0.03),
+    Engine("veomni", "qwen3_5_moe", 2, torch.bfloat16, 0.08, 0.995),
 ]
 
 
@@ -114,7 +117,10 @@ def test_recorded_experts_run(step: Step) -> None:
     replayed, sampled = step.said("replayed"), step.sampled()
     gap = np.abs(replayed - step.behaviour())[sampled]
     assert gap.mean() < step.engine.near
-    assert pearson(replayed[sampled], step.behaviour()[sampled]) > 0.999
+    alike = pearson(replayed[sampled], step.behaviour()[sampled])
+    assert alike > step.engine.alike
+    if step.engine.dtype is torch.bfloat16:
+        assert alike > pearson(step.said("native")[sampled], step.behaviour()[sampled]), "replay brings them together"
     assert np.abs(replayed - step.said("other")).mean() > 10 * step.engine.near, "other experts make a difference"
 
 
@@ -163,6 +169,6 @@ def test_the_exported_policy_says_what_the_engine_says(step: Step) -> None:
     for name, replayed in (("after", False), ("after-replayed", True)):
         served = step.outside(module, replayed=replayed)
         assert np.abs(served - step.said(name)).mean() < step.engine.near
-        assert pearson(served, step.said(name)) > 0.999
+        assert pearson(served, step.said(name)) > step.engine.alike
     moved = np.abs(step.outside(step.module, replayed=True) - step.said("after-replayed")).mean()
     assert moved > 2 * step.engine.near, "the policy before the step would have been noticed"
