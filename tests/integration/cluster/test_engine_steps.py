@@ -96,7 +96,7 @@ def step(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         own = {"RANK": str(rank), "WORLD_SIZE": str(engine.world), "STORE": str(folder / "store")}
         with (folder / f"rank-{rank}.log").open("wb") as log:
             command = [PYTHON, PROGRAM, engine.backend, policy, folder / "segments.npz", folder]
-            environ = environment(folder, own)
+            environ = environment(own)
             ranks.append(subprocess.Popen(command, cwd=folder, env=environ, stdout=log, stderr=subprocess.STDOUT))
     try:
         ended = [rank.wait(timeout=900) for rank in ranks]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from faulty_engines import Contradictory, Hanging
-from faulty_trials import Injection, Scene, watched_gateway
+from faulty_trials import Injection, Scene, engine_of, watched_gateway
 from hostile_commands import FORKS, HOG, OVERFLOW, appending
 from rollout_kit import FIX, bash
 from small_harness import Broken
@@ -112,7 +112,7 @@ def nested(record: TrialRecord) -> TrialRecord:
 
 def with_engine(wrap: Callable[[Engine], Engine], **changes: Any) -> Callable[[Runtime], Runtime]:
     def change(base: Runtime) -> Runtime:
-        return replace(base, gateway=watched_gateway(wrap(base.gateway._engine)), **changes)
+        return replace(base, gateway=watched_gateway(wrap(engine_of(base))), **changes)
 
     return change
 

@@ -16,6 +16,7 @@ from small_harness import SmallHarness
 
 from lego_rl.engine.protocol import Engine
 from lego_rl.errors import SandboxError
+from lego_rl.gateway.engine_answers import EnginePolicy
 from lego_rl.gateway.server import Gateway, Listener
 from lego_rl.gateway.session import Session
 from lego_rl.gateway.template import ChatTemplate
@@ -159,7 +160,7 @@ class FaultyTrials:
         part = spec.task.name
         runtime = self.injections[part].runtime(self.base)
         if runtime.gateway is self.base.gateway:
-            runtime = replace(runtime, gateway=watched_gateway(self.base.gateway._engine))
+            runtime = replace(runtime, gateway=watched_gateway(engine_of(self.base)))
         assert isinstance(runtime.gateway, WatchedGateway)
         self.gateways[part] = runtime.gateway
         return self.injections[part].recorded(await runtime.run(spec))
@@ -238,6 +239,13 @@ def faulty_trials(folder: Path, injections: Mapping[str, Injection], monkeypatch
         trials.specs[part] = replace(planned, label=BEFORE, harness=HarnessChoice("small"), seed=number)
     trials.patch(monkeypatch)
     return trials
+
+
+def engine_of(runtime: Runtime) -> Engine:
+    """What answers the trials of a runtime."""
+    policy = runtime.gateway._policy
+    assert isinstance(policy, EnginePolicy)
+    return policy.engine
 
 
 def watched_gateway(engine: Engine) -> WatchedGateway:
