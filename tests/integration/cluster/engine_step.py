@@ -54,7 +54,7 @@ def veomni(policy: Path) -> tuple[Any, Any]:
         use_remove_padding=True,
         router_replay=EngineRouterReplayConfig(mode="R3"),
     )
-    optimizer = VeOmniOptimizerConfig(lr=LEARNING_RATE, total_training_steps=10)
+    optimizer = VeOmniOptimizerConfig(lr=LEARNING_RATE, weight_decay=0.0, total_training_steps=10)
     made = EngineRegistry.new(
         model_type="language_model",
         backend="veomni",
@@ -71,7 +71,7 @@ def fsdp2(policy: Path) -> tuple[Any, Any]:
     config = FSDPEngineConfig(
         strategy="fsdp2", use_torch_compile=False, mixed_precision=FULL, model_dtype="fp32", use_dynamic_bsz=False
     )
-    optimizer = FSDPOptimizerConfig(lr=LEARNING_RATE, total_training_steps=10)
+    optimizer = FSDPOptimizerConfig(lr=LEARNING_RATE, weight_decay=0.0, total_training_steps=10)
     made = EngineRegistry.new(
         model_type="language_model",
         backend="fsdp2",
