@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from lego_rl.gateway import server
+from lego_rl.gateway import application
 from lego_rl.rollout import recording
 from lego_rl.rollout.faults import FAULT_TABLE, Ended
 from lego_rl.sandbox import comparison, environment, grading, image, seccomp
@@ -98,7 +98,7 @@ def _for_any_session(patch: pytest.MonkeyPatch, _: Path) -> None:
     async def pass_on(request: web.Request, handler: Any) -> web.StreamResponse:
         return await handler(request)
 
-    patch.setattr(server, "_own_session", lambda _: pass_on)
+    patch.setattr(application, "_own_session", lambda _: pass_on)
 
 
 def _agents_files_win(patch: pytest.MonkeyPatch, _: Path) -> None:
