@@ -47,7 +47,7 @@ from warm_start.script import DemonstrationScript
 from warm_start.toolsets import toolset
 
 POLICY = Path(str(files("lego_rl.policies") / "demo"))
-_OPTIONS: dict[str, dict[str, OptionValue]] = {"claude-code": {"bare": True}, "openhands-sdk": {}}
+_OPTIONS: dict[str, dict[str, OptionValue]] = {"claude-code": {"bare": True}, "openhands-sdk": {}, "opencode": {}}
 _BUDGET = Budget(turns=8, context_tokens=65_536, output_tokens=512, wall_clock_sec=120.0)
 _TASKS = "tasks"
 

@@ -126,6 +126,8 @@ class _Prints:
         after_hit: What follows a search hit.
         before_listing: What precedes a numbered listing; ``{path}`` stands for the file's.
         number: Format of a line's number.
+        after_number: What stands between a line and its number.
+        after_listing: What follows a numbered listing; ``{lines}`` stands for how many lines it has.
         ends_with_number: Whether the nothing after the last newline is numbered too; else a newline ends the listing.
     """
 
@@ -134,6 +136,8 @@ class _Prints:
     before_listing: str
     number: str
     ends_with_number: bool
+    after_number: str = "\t"
+    after_listing: str = ""
 
 
 _PRINTS = {
@@ -148,6 +152,16 @@ _PRINTS = {
         before_listing="Here's the result of running `cat -n` on {path}:\n",
         number="6d",
         ends_with_number=False,
+        after_listing="\n",
+    ),
+    "opencode": _Prints(
+        before_hit="./",
+        after_hit="",
+        before_listing="<path>{path}</path>\n<type>file</type>\n<content>\n",
+        number="d",
+        ends_with_number=False,
+        after_number=": ",
+        after_listing="\n\n(End of file - total {lines} lines)\n</content>",
     ),
 }
 
@@ -177,8 +191,9 @@ class _View:
 
     def _listed(self, lines: Sequence[str], first: int) -> str:
         prints = self._prints
-        listing = "\n".join(f"{number:{prints.number}}\t{line}" for number, line in enumerate(lines, first))
-        return prints.before_listing.format(path=self._path) + listing + ("" if prints.ends_with_number else "\n")
+        numbered = (f"{number:{prints.number}}{prints.after_number}{line}" for number, line in enumerate(lines, first))
+        after = prints.after_listing.format(lines=len(lines))
+        return prints.before_listing.format(path=self._path) + "\n".join(numbered) + after
 
 
 def _on_some_day(prompt: str, rng: random.Random) -> str:

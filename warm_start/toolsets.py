@@ -11,7 +11,7 @@ from typing import Protocol
 from lego_rl.errors import ConfigError
 
 _HIT = re.compile(r"^(?:\./)?([^\s:]+\.py):\d+:", re.MULTILINE)
-_LISTED = re.compile(r"^ *\d+\t(.*)$", re.MULTILINE)
+_LISTED = re.compile(r"^ *\d+(?:\t|: )(.*)$", re.MULTILINE)
 
 
 def write_call(name: str, arguments: Mapping[str, str]) -> str:
@@ -81,7 +81,31 @@ class OpenHandsSdk:
         return write_call("finish", {"message": text})
 
 
-_TOOLSETS: dict[str, ToolSet] = {"claude-code": ClaudeCodeBare(), "openhands-sdk": OpenHandsSdk()}
+class OpenCode:
+    """OpenCode: bash, read, edit; a turn without a call ends the run."""
+
+    def search(self, function: str) -> str:
+        """See `ToolSet.search`."""
+        return write_call("bash", {"command": f'grep -rn "def {function}" .'})
+
+    def read(self, path: str) -> str:
+        """See `ToolSet.read`."""
+        return write_call("read", {"filePath": path})
+
+    def edit(self, path: str, old: str, new: str) -> str:
+        """See `ToolSet.edit`."""
+        return write_call("edit", {"filePath": path, "oldString": old, "newString": new})
+
+    def finish(self, text: str) -> str:
+        """See `ToolSet.finish`."""
+        return text
+
+
+_TOOLSETS: dict[str, ToolSet] = {
+    "claude-code": ClaudeCodeBare(),
+    "openhands-sdk": OpenHandsSdk(),
+    "opencode": OpenCode(),
+}
 
 
 def toolset(harness: str) -> ToolSet:

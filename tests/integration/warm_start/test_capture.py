@@ -68,7 +68,7 @@ def test_demonstrations_in_claude_code_are_captured_once_and_exactly(tmp_path: P
     )
 
 
-@pytest.mark.parametrize(("harness", "count"), [("claude-code", 16), ("openhands-sdk", 3)])
+@pytest.mark.parametrize(("harness", "count"), [("claude-code", 16), ("openhands-sdk", 3), ("opencode", 3)])
 def test_a_demonstration_is_rewarded_where_it_holds_no_mistake(harness: str, count: int, tmp_path: Path) -> None:
     parts = Capture(CaptureSettings(harness=harness, count=count, seed=11), RunDirectory.make(tmp_path))
     specs = [replace(spec, grading=Grading.FRESH) for spec in parts.specs()]

@@ -15,11 +15,11 @@ def test_every_stage_teaches_what_it_should(tmp_path: Path) -> None:
     build = Build(SMALL, tmp_path)
     policy = build.run()
 
-    phrases = build.figures("phrases")
+    phrases = build.stages.figures("phrases")
     assert float(phrases[0]["sft/accuracy"] or 0) < 0.05
     assert mean(float(row["sft/accuracy"] or 0) for row in phrases[-5:]) > 0.9, "copying is not learned"
     for stage, fall in (("lookups", 0.4), ("prompted", 0.9), ("sft", 0.9)):
-        losses = [float(row["sft/loss"] or 0) for row in build.figures(stage)]
+        losses = [float(row["sft/loss"] or 0) for row in build.stages.figures(stage)]
         assert mean(losses[-2:]) < fall * mean(losses[:2]), f"{stage} does not learn"
 
     facts = inspect_policy(policy)

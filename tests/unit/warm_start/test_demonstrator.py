@@ -18,7 +18,7 @@ from warm_start.demonstrator import Demonstrator
 from warm_start.mistakes import Mistake, MistakeRates
 from warm_start.toolsets import found_path, listed_lines, toolset
 
-HARNESSES = ("claude-code", "openhands-sdk")
+HARNESSES = ("claude-code", "openhands-sdk", "opencode")
 FLAWLESS = MistakeRates(wrong_file=0, stops_early=0, malformed=0, wrong_line=0, wrong_fix=0)
 
 

@@ -19,7 +19,7 @@ from warm_start.drills import Lookups, Phrases
 DEMO = Path(str(files("lego_rl.policies") / "demo"))
 ENCODER = Encoder((DEMO / "tokenizer.json").read_text(encoding="utf-8"))
 CLAUDE = {"claude-code": ""}
-BOTH = {"claude-code": "", "openhands-sdk": ""}
+ALL = {"claude-code": "", "openhands-sdk": "", "opencode": ""}
 SEED = 5
 
 
@@ -37,7 +37,7 @@ def text_of(segment: Segment) -> str:
     return ENCODER.decode(segment.token_ids.tolist())
 
 
-@pytest.mark.parametrize("prompts", [CLAUDE, {"openhands-sdk": ""}])
+@pytest.mark.parametrize("prompts", [CLAUDE, {"openhands-sdk": ""}, {"opencode": ""}])
 def test_a_drill_shows_what_the_tools_of_the_harness_print(prompts: dict[str, str], tmp_path: Path) -> None:
     """Against the repository on disk: its edit solves the task, its hit and its listing are those of the tools."""
     drills = Lookups(DEMO, prompts, 16, SEED)
@@ -50,23 +50,23 @@ def test_a_drill_shows_what_the_tools_of_the_harness_print(prompts: dict[str, st
         grep = f'grep -rn "def {task.bug.function}" .'
         assert bench.answer("Bash", {"command": grep}).removeprefix("./") in shown
         for call in calls[:-1]:
-            assert call.name not in {"Read", "Edit"} or bench.answer(call.name, call.arguments) in shown
+            assert call.name not in {"Read", "read"} or bench.answer(call.name, call.arguments) in shown
         bench.answer(calls[-1].name, calls[-1].arguments)
         assert bench.solved()
 
 
 def test_whole_and_narrow_drills_ask_for_three_turns_or_one() -> None:
-    counts = [len(turns(drill)) for drill in map(Lookups(DEMO, BOTH, 60, SEED).__getitem__, range(60))]
+    counts = [len(turns(drill)) for drill in map(Lookups(DEMO, ALL, 60, SEED).__getitem__, range(60))]
     assert set(counts) == {1, 3}
     assert 15 < counts.count(1) < 45
 
 
 def test_drills_are_sound_segments_of_warm_tasks_and_the_same_each_time() -> None:
-    for drills in (Lookups(DEMO, BOTH, 20, SEED), Phrases(ENCODER, 20, SEED)):
+    for drills in (Lookups(DEMO, ALL, 20, SEED), Phrases(ENCODER, 20, SEED)):
         for index in range(len(drills)):
             check_segment(drills[index], "drill")
             assert np.array_equal(drills[index].token_ids, drills[index].token_ids)
-    for drill in map(Lookups(DEMO, BOTH, 20, SEED).__getitem__, range(20)):
+    for drill in map(Lookups(DEMO, ALL, 20, SEED).__getitem__, range(20)):
         name = text_of(drill).split("`")[1]
         assert split_of_function(name) == "warm"
 
@@ -93,5 +93,5 @@ def test_the_day_in_a_prompt_changes_from_drill_to_drill() -> None:
 
 def test_drills_do_not_disturb_the_global_random_state() -> None:
     state = random.getstate()
-    Lookups(DEMO, BOTH, 1, SEED)[0]
+    Lookups(DEMO, ALL, 1, SEED)[0]
     assert random.getstate() == state

@@ -45,7 +45,7 @@ def test_a_rendered_conversation_is_read_back(template: ChatTemplate) -> None:
     assert plain(read_transcript(template.decode(prompt))) == plain(conversation)
 
 
-@pytest.mark.parametrize("harness", ["claude-code", "openhands-sdk"])
+@pytest.mark.parametrize("harness", ["claude-code", "openhands-sdk", "opencode"])
 def test_a_trial_through_token_ids_is_the_trial_itself(template: ChatTemplate, harness: str, tmp_path: Path) -> None:
     """The engine sees ids alone; at default rates the trials hold every mistake."""
     trials = [(generate(3, family.name, index, "warm"), index) for family in TRAINED for index in range(3)]

@@ -1,6 +1,6 @@
 """A work directory that answers the calls of a demonstration, so that thousands of trials need no harness.
 
-It follows the contract of the two harnesses' tools: hits with path and number, numbered lines, a unique text to
+It follows the contract of the harnesses' tools: hits with path and number, numbered lines, a unique text to
 replace, a plain sentence when something is wrong. The integration tests do the same in the harnesses themselves.
 """
 
@@ -46,7 +46,7 @@ class Workbench:
     def answer(self, name: str, arguments: Mapping[str, Json]) -> str:
         """The result of one call, as the harness words it."""
         match name, dict(arguments):
-            case (("Bash" | "terminal"), {"command": str(command)}):
+            case (("Bash" | "terminal" | "bash"), {"command": str(command)}):
                 return self.search(command)
             case "Read", {"file_path": str(path)}:
                 return numbered(self.at(path).read_text(), width=0)
@@ -57,6 +57,10 @@ class Workbench:
                     self.at(path).read_text(), width=6
                 )
             case "file_editor", {"command": "str_replace", "path": str(path), "old_str": str(old), "new_str": str(new)}:
+                return self.replace(path, old, new)
+            case "read", {"filePath": str(path)}:
+                return shown_by_opencode(path, self.at(path).read_text())
+            case "edit", {"filePath": str(path), "oldString": str(old), "newString": str(new)}:
                 return self.replace(path, old, new)
         raise AssertionError(f"no such call: {name} {arguments}")
 
@@ -95,6 +99,14 @@ class Workbench:
 def numbered(text: str, *, width: int) -> str:
     """Lines with their numbers, a tab between."""
     return "\n".join(f"{number:{width}}\t{line}" for number, line in enumerate(text.split("\n"), 1))
+
+
+def shown_by_opencode(path: str, text: str) -> str:
+    """A file as OpenCode's tool shows it; the newline at its end begins no line."""
+    lines = text.removesuffix("\n").split("\n")
+    listing = "\n".join(f"{number}: {line}" for number, line in enumerate(lines, 1))
+    end = f"(End of file - total {len(lines)} lines)"
+    return f"<path>{path}</path>\n<type>file</type>\n<content>\n{listing}\n\n{end}\n</content>"
 
 
 def tool_names(messages: list[Message]) -> list[str]:
