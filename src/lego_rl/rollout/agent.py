@@ -6,6 +6,8 @@ closed; what is known of the phase was observed on the host. What the harness pr
 Harbor makes the agent by import path (``lego_rl.rollout.agent:HarnessAgent``) and hands it the key of its trial.
 """
 
+import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, override
 
@@ -20,10 +22,13 @@ from lego_rl.gateway.trajectory import Trajectory
 from lego_rl.gateway.transcript import Captured, Transcript
 from lego_rl.harness.base import Harness, HarnessBundle
 from lego_rl.harness.start import PORT, place, start
+from lego_rl.rollout.handover import Handover
 from lego_rl.rollout.live_registry import reach
+from lego_rl.sandbox.changes import records_of
 from lego_rl.sandbox.environment import SealedEnvironment
 from lego_rl.sandbox.limits import LimitReport, Limits
-from lego_rl.sandbox.sandbox import Completed
+from lego_rl.sandbox.sandbox import Completed, Sandbox
+from lego_rl.sandbox.transfer import TransferError
 
 AROUND_THE_SESSION_SECONDS = 15.0
 """How much longer than its session a harness may live: the gateway's clock starts with the first request, and once it
@@ -43,6 +48,7 @@ class LiveTrial:
         harness: The adapter.
         bundle: The installed harness.
         model: Model name that the harness sends.
+        handover: What the trial begins with beside its task.
         sandbox_started: Whether a sandbox stood in which the harness could be set up.
         limits: What enforces the sandbox's limits.
         allowed: The limits themselves.
@@ -58,6 +64,7 @@ class LiveTrial:
     harness: Harness
     bundle: HarnessBundle
     model: str
+    handover: Handover | None = None
     sandbox_started: bool = False
     limits: LimitReport | None = None
     allowed: Limits = field(default_factory=Limits)
@@ -158,11 +165,22 @@ class HarnessAgent(BaseAgent):  # type: ignore[misc]  # Harbor has no types
     async def _launch(self, instruction: str, environment: SealedEnvironment) -> None:
         live = self._live
         sandbox, session = environment.sandbox, live.session
+        if live.handover is not None:
+            instruction = await _taken_over(live.handover, instruction, sandbox)
         launch = await place(
             live.harness, sandbox, instruction, session=session.path, budget=session.budget, model=live.model
         )
         live.began = True
         live.completed = await start(launch, sandbox, timeout_sec=live.process_sec)
+
+
+async def _taken_over(handover: Handover, instruction: str, sandbox: Sandbox) -> str:
+    """Put a change into the work tree; what the harness is told of it."""
+    image = sandbox.image
+    # An agent made the change: one that cannot be written is no fault of the host, and must not pass for one.
+    with suppress(TransferError):
+        await sandbox.put(image.workdir, records_of(handover.patch.changes))
+    return await asyncio.to_thread(handover.instruction, instruction, image.pristine)
 
 
 def _sealed(environment: BaseEnvironment) -> SealedEnvironment:

@@ -9,7 +9,7 @@ import logging
 import shutil
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -24,6 +24,7 @@ from lego_rl.gateway.server import AnyGateway
 from lego_rl.harness.base import Harness, HarnessBundle
 from lego_rl.rollout.agent import LiveTrial
 from lego_rl.rollout.evidence import Inspection, may_be_short
+from lego_rl.rollout.handover import Handover
 from lego_rl.rollout.harbor_trial import (
     Failure,
     Grades,
@@ -69,6 +70,7 @@ class Runtime:
         model: Model name that the harness sends.
         scratch: What becomes of Harbor's own files.
         reserves: With how little the host counts as having run out.
+        handovers: Trial id → what it begins with beside its task.
         step_sec: How long an engine that left a call unanswered may take for its next step before it counts as hanging.
     """
 
@@ -81,6 +83,7 @@ class Runtime:
     scratch: Scratch = Scratch.DELETE
     reserves: Reserves = field(default_factory=Reserves)
     step_sec: float = 60.0
+    handovers: Mapping[str, Handover] = field(default_factory=dict)
 
     @property
     def store(self) -> TrialStore:
@@ -129,6 +132,7 @@ async def run_trial(spec: TrialSpec, runtime: Runtime) -> TrialRecord:
         harness=runtime.harness,
         bundle=runtime.bundle,
         model=runtime.model,
+        handover=runtime.handovers.get(spec.id),
     )
     try:
         result, failure = await _harbor(spec, runtime, live, folder)

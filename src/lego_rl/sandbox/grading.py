@@ -14,13 +14,14 @@ running is killed the moment their command ends, and nothing changes the report 
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox import lack
+from lego_rl.sandbox.changes import records_of
 from lego_rl.sandbox.grading_run import Ended, run_tests, variables
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, Limits
 from lego_rl.sandbox.loss import SandboxLostError
@@ -36,7 +37,7 @@ from lego_rl.sandbox.report import REPORT_FOLDER, REWARD_JSON, REWARD_TEXT
 from lego_rl.sandbox.reward_file import InvalidRewardError, read_reward
 from lego_rl.sandbox.sandbox import Phase, Sandbox
 from lego_rl.sandbox.transfer import TransferError
-from lego_rl.sandbox.verdict import Change, GradingEnd, Patch, Verdict
+from lego_rl.sandbox.verdict import GradingEnd, Patch, Verdict
 from lego_rl.tasks.reports import Report, TestStatus, parser_named
 from lego_rl.tasks.task import Task, TestScript, TestSpec
 from lego_rl.tasks.test_patch import patch_of, patched_files
@@ -119,7 +120,7 @@ async def _divided(box: Sandbox, run: "_Run", task: Task, patch: Patch, pristine
     known = own.knowing(await installed_in(box, asked, run.env, own.module_path.said))
     split = await asyncio.to_thread(known.split, patch)
     hidden = [replace(record, path=known.links.behind(record.path)) for record in run.files]
-    return split, [*_deletions_first(split.applied), *hidden]
+    return split, [*records_of(split.applied), *hidden]
 
 
 def declared(task: Task, pristine: Path, box: Sandbox) -> Ownership:
@@ -276,8 +277,3 @@ def task_files(task: Task, spec: TestSpec, pristine: Path) -> list[Record]:
     if missing:
         raise TaskError(f"task {task.id} lacks its test file {missing[0]}", f"add it as {folder / missing[0]}")
     return [record for record in records if record.kind != "directory"]
-
-
-def _deletions_first(changes: Sequence[Change]) -> Iterator[Record]:
-    for change in sorted(changes, key=lambda change: change.kind != "deleted"):
-        yield Record(change.path, change.kind, change.content, 0o755 if change.executable else 0o644)

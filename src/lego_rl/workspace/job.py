@@ -24,6 +24,7 @@ from lego_rl.harness.start import BUNDLE_MOUNT, PORT, place, start
 from lego_rl.sandbox.environments import provider_of, state_of
 from lego_rl.sandbox.limits import LimitHits
 from lego_rl.sandbox.mounts import read_only
+from lego_rl.sandbox.patch_text import patch_text
 from lego_rl.sandbox.provider import TaskImage
 from lego_rl.sandbox.sandbox import Completed, Phase, Sandbox
 from lego_rl.sandbox.seal import verify_seal
@@ -32,7 +33,6 @@ from lego_rl.sandbox.state import NESTED
 from lego_rl.sandbox.verdict import Patch
 from lego_rl.threads import in_thread
 from lego_rl.workspace.listing import Listing
-from lego_rl.workspace.patch_text import patch_text
 from lego_rl.workspace.stage import Staged, stage
 
 WORKDIR = "/workspace"

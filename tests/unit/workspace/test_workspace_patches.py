@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lego_rl.sandbox.patch_text import patch_text
 from lego_rl.sandbox.verdict import Change, Patch
 from lego_rl.workspace import apply as applying
 from lego_rl.workspace.apply import NotAppliedError, apply, recover
 from lego_rl.workspace.listing import UNDO, list_workspace
-from lego_rl.workspace.patch_text import patch_text
 from lego_rl.workspace.stage import Staged, differences, stage
 
 CONTENTS = [
