@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from vllm_kit import ENVIRONMENT, Server, compared, random_hybrid_policy, random_prompts, said, sample, serving
+from vllm_kit import VISION, Server, compared, random_hybrid_policy, random_prompts, said, sample, serving
 
 from lego_rl.engine.embedded.policy import load_policy
 from lego_rl.engine.vllm.engine import VllmEngine
 from lego_rl.train.served import ServedPolicy, checkpoint_names
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("ignore::UserWarning")]
-VISION = [ENVIRONMENT / "vision", Path(__file__).with_name("vision_on_cpu")]
 
 
 @pytest.fixture(scope="module")

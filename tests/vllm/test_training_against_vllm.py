@@ -1,11 +1,10 @@
 """Training runs against a real server: real harness, real sandboxes, streaming; and the gate where a reload failed."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from vllm_kit import Server
+from vllm_kit import Server, alternating
 
 from lego_rl.commands.execute import execute
 from lego_rl.commands.policies import read_recipe
@@ -14,9 +13,6 @@ from lego_rl.config.recipe import Recipe
 from lego_rl.engine.vllm.engine import VllmEngine
 from lego_rl.engine.vllm.replica import Replica
 from lego_rl.errors import FidelityError
-from lego_rl.rollout.outcome import TrialRecord
-from lego_rl.train.batch import TrainingTrial
-from lego_rl.train.loop import as_graded
 from lego_rl.train.served import folder_digest
 
 pytestmark = pytest.mark.timeout(900)
@@ -50,15 +46,6 @@ lr = 1e-3
 [train.gate]
 min_pearson_logprobs = 0.999
 """
-
-
-def alternating(records: Sequence[TrialRecord], step: int) -> list[TrainingTrial]:
-    """Rewards that a random policy would not earn, so that every step changes the weights."""
-    trials = as_graded(records, step)
-    return [
-        TrainingTrial(each.trial_id, each.group_id, 1 if number % 2 else 0, each.segments)
-        for number, each in enumerate(trials)
-    ]
 
 
 def recipe(server: Server, folder: Path) -> Recipe:

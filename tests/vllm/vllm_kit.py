@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,22 +13,34 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, Qwen3_5MoeTextConfig
+from safetensors.torch import save_file
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    PreTrainedModel,
+    Qwen3_5MoeConfig,
+    Qwen3_5MoeForConditionalGeneration,
+    Qwen3_5MoeTextConfig,
+)
 
 from lego_rl.commands.serve import planned
 from lego_rl.engine.embedded.policy import save_policy
 from lego_rl.engine.protocol import Engine, Sample, Sampling
 from lego_rl.engine.vllm.launch import WORKER, Dtype, Placement
 from lego_rl.gateway.trajectory import Segment
-from lego_rl.train.batch import MicroBatch, Row
+from lego_rl.rollout.outcome import TrialRecord
+from lego_rl.train.batch import MicroBatch, Row, TrainingTrial
 from lego_rl.train.fidelity import ComparedTokens, FidelityReport, measure
 from lego_rl.train.forward import logprobs
+from lego_rl.train.loop import as_graded
 
 ENVIRONMENT = Path(__file__).parents[2] / ".venv-vllm"
+VISION = [ENVIRONMENT / "vision", Path(__file__).with_name("vision_on_cpu")]
+"""What a server of Qwen3.5 imports beside vLLM."""
 DEMO = Path(str(files("lego_rl.policies") / "demo"))
 CONTEXT = 8192
 _START_SECONDS = 240
@@ -54,37 +67,72 @@ def random_policy(target: Path) -> Path:
 
 def random_hybrid_policy(target: Path) -> Path:
     """A Qwen3.5-MoE of the demo policy's vocabulary: three layers of linear attention and one of full attention."""
-    demo = AutoConfig.from_pretrained(DEMO)
-    config = Qwen3_5MoeTextConfig(
-        vocab_size=demo.vocab_size,
-        hidden_size=128,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=64,
-        linear_key_head_dim=128,  # vLLM's CPU kernels take no smaller ones
-        linear_value_head_dim=128,
-        linear_num_key_heads=1,
-        linear_num_value_heads=2,
-        moe_intermediate_size=64,
-        shared_expert_intermediate_size=64,
-        num_experts=8,
-        num_experts_per_tok=2,
-        max_position_embeddings=CONTEXT,
-        initializer_range=0.08,
-        bos_token_id=None,
-        eos_token_id=demo.eos_token_id,
-        pad_token_id=demo.pad_token_id,
-    )
+    config = Qwen3_5MoeTextConfig(**_hybrid())
     torch.manual_seed(0)
     module = AutoModelForCausalLM.from_config(config)
     save_policy(module.state_dict(), module.config, target, dtype=torch.float32, companions=DEMO)
     return target
 
 
+def random_hybrid_with_tower(target: Path) -> Qwen3_5MoeForConditionalGeneration:
+    """The same with a vision tower, as Qwen3.5 is published: experts of a layer in one tensor. Its module."""
+    text = _hybrid() | {
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 10_000.0,
+            "partial_rotary_factor": 0.25,
+            "mrope_section": [3, 3, 2],
+            "mrope_interleaved": True,
+        }
+    }
+    vision = {"depth": 1, "hidden_size": 64, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 128}
+    config = Qwen3_5MoeConfig(
+        text_config=text,
+        vision_config=vision,
+        tie_word_embeddings=False,
+        initializer_range=0.08,
+        pad_token_id=text["pad_token_id"],
+    )
+    torch.manual_seed(0)
+    module = Qwen3_5MoeForConditionalGeneration._from_config(config, attn_implementation="sdpa").eval()
+    module.save_pretrained(target)
+    save_file(module.state_dict(), target / "model.safetensors", metadata={"format": "pt"})
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy2(DEMO / name, target / name)
+    return module
+
+
+def _hybrid() -> dict[str, Any]:
+    """Sizes that vLLM's kernels for CPUs take."""
+    demo = AutoConfig.from_pretrained(DEMO)
+    return {
+        "vocab_size": demo.vocab_size,
+        "hidden_size": 128,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 64,
+        "linear_key_head_dim": 128,  # vLLM's CPU kernels take no smaller ones
+        "linear_value_head_dim": 128,
+        "linear_num_key_heads": 1,
+        "linear_num_value_heads": 2,
+        "moe_intermediate_size": 64,
+        "shared_expert_intermediate_size": 64,
+        "num_experts": 8,
+        "num_experts_per_tok": 2,
+        "max_position_embeddings": CONTEXT,
+        "initializer_range": 0.08,
+        "bos_token_id": None,
+        "eos_token_id": demo.eos_token_id,
+        "pad_token_id": demo.pad_token_id,
+    }
+
+
 @contextmanager
-def serving(policy: Path, dtype: Dtype, log: Path, *, paths: Sequence[Path] = ()) -> Iterator[Server]:
-    """A server started as ``lego-rl serve policy`` starts it, with further folders to import from."""
+def serving(
+    policy: Path, dtype: Dtype, log: Path, *, paths: Sequence[Path] = (), further: tuple[str, ...] = ()
+) -> Iterator[Server]:
+    """A server started as ``lego-rl serve policy`` starts it, with further folders to import from, and flags."""
     if not ENVIRONMENT.exists():
         raise AssertionError("there is no .venv-vllm; run: make setup-vllm")
     place = Placement(
@@ -95,6 +143,7 @@ def serving(policy: Path, dtype: Dtype, log: Path, *, paths: Sequence[Path] = ()
         context=CONTEXT,
         max_running=8,
         cache_gib=1,
+        further=further,
     )
     started = planned(str(policy), place, None)
     with log.open("w") as file:
@@ -150,6 +199,15 @@ def sample(engine: Engine, prompts: Sequence[Sequence[int]], tokens: int) -> lis
         return await asyncio.gather(*(engine.generate(prompt, sampling) for prompt in prompts))
 
     return asyncio.run(together())
+
+
+def alternating(records: Sequence[TrialRecord], step: int) -> list[TrainingTrial]:
+    """Rewards that a random policy would not earn, so that every step changes the weights."""
+    trials = as_graded(records, step)
+    return [
+        TrainingTrial(each.trial_id, each.group_id, 1 if number % 2 else 0, each.segments)
+        for number, each in enumerate(trials)
+    ]
 
 
 def random_prompts(count: int, length: int, vocabulary: int) -> list[list[int]]:

@@ -14,7 +14,7 @@ import transfer_queue as tq
 from numpy.typing import NDArray
 from transfer_queue import KVBatchMeta
 
-from lego_rl.cluster.names import worker_of
+from lego_rl.cluster.names import is_worker, worker_of
 from lego_rl.errors import FidelityError
 from lego_rl.train.reconcile import TrainedTokens
 
@@ -67,6 +67,15 @@ def audit_batch(batch: KVBatchMeta, global_steps: int, threshold: int | None) ->
     for each in found:
         if not each.exact:
             raise FidelityError("audit", each.reason, _ALTERED)
+    # The next step's trainer holds version `global_steps`; what is older than it may train is off the books.
+    oldest = global_steps - (threshold - 1 if threshold is not None else 0)
+    ray.get(
+        [
+            ray.get_actor(actor).settle_before.remote(oldest)
+            for actor in ray.util.list_named_actors()
+            if is_worker(actor)
+        ]
+    )
     return {"audit/tokens_total": sum(each.tokens for each in found), "audit/stalest_max": stalest}
 
 

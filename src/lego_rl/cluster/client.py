@@ -1,7 +1,7 @@
 """verl's client, asked for one uninterrupted piece at a time.
 
 Invariant: what is sampled for nobody is aborted, and an `EngineError` is raised for the state of the servers only: what
-a server says of a request, which agents choose, comes through as it is.
+a server says of a request, which agents choose, comes through as it is. A server that is lost is asked by nobody again.
 """
 
 import asyncio
@@ -50,7 +50,10 @@ class PieceClient(LLMServerClient):  # type: ignore[misc]  # verl is not there w
             self._abort(server, name)
             raise
         except RayError as error:
-            raise _of_the_engine(error) or error from None
+            if (failed := _of_the_engine(error)) is None:
+                raise
+            self._leave(server_id)
+            raise failed from None
         finally:
             self._release_server(server_id, request_id=session)
         return cast(Piece, found)
@@ -69,6 +72,11 @@ class PieceClient(LLMServerClient):  # type: ignore[misc]  # verl is not there w
             for probe in probes:
                 probe.cancel()
         raise EngineError(f"no inference server answers: {failed or 'none was ever asked'}")
+
+    def _leave(self, server_id: str) -> None:
+        """Have nobody sent to a server that is lost: it has nothing to do, so it would be chosen first every time."""
+        self._seen.pop(server_id, None)
+        self._load_balancer.remove_servers.remote([server_id])
 
     def _abort(self, server: Any, name: str) -> None:
         """Nobody waits for the answer. The prefix cache stays: it holds what other calls need."""

@@ -73,9 +73,7 @@ class _Answer:
         """Take the rows of the positions that no piece before had: later weights route what was fed again anew, but
         what was sampled before came from the earlier rows."""
         fed = len(self.prompt) + len(self.token_ids) + count - 1
-        if (piece.routed_experts is None) is not (not self.routes) and self.token_ids:
-            raise CaptureError(f"engine call {self.call_id} has expert routes in some of its pieces only", _FIX)
-        if piece.routed_experts is None:
+        if piece.routed_experts is None:  # of a dense model, or aborted: the next piece has the rows of all that is fed
             return
         rows = np.asarray(piece.routed_experts)
         if rows.ndim != 3 or len(rows) != fed:
@@ -89,7 +87,16 @@ class _Answer:
         self.rows = fed
 
     def sample(self, prompt_ids: Sequence[int], reason: FinishReason, timings: Timings) -> Sample:
-        """The whole answer."""
+        """The whole answer.
+
+        Raises:
+            CaptureError: Its last piece came without the routes that others had.
+        """
+        fed = len(prompt_ids) + len(self.token_ids) - 1
+        if self.routes and self.rows != fed:
+            raise CaptureError(
+                f"engine call {self.call_id} has expert routes of {self.rows} of the {fed} tokens that were fed", _FIX
+            )
         return Sample(
             call_id=self.call_id,
             prompt_ids=prompt_ids,

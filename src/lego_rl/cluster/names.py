@@ -7,6 +7,11 @@ LOCAL = "local"
 """Folder of a process that is no such worker."""
 
 
+def is_worker(actor: str) -> bool:
+    """Whether an actor's name is of an agent-loop worker."""
+    return _WORKER.match(actor) is not None
+
+
 def worker_of(actor: str) -> str:
     """The folder of the worker that an actor's name is of."""
     found = _WORKER.match(actor)

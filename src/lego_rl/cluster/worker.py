@@ -76,6 +76,11 @@ class TrialWorker(AgentLoopWorker):  # type: ignore[misc]  # verl is not there w
         host = await self._loop().host()
         return host.auditor.reconcile(trained)
 
+    async def settle_before(self, version: int) -> None:
+        """Forget the engine calls of older weight versions: no row of theirs can be trained any more."""
+        host = await self._loop().host()
+        host.auditor.settle_before(version)
+
     def _loop(self) -> TrialLoop:
         """A loop of this worker, which runs nothing."""
         path = self.config.actor_rollout_ref.rollout.agent.agent_loop_config_path

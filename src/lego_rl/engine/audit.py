@@ -104,6 +104,11 @@ class AuditedEngine:
         """Compare a training batch with what the engine returned; see `reconcile`."""
         return reconcile(trained, self._log)
 
+    def settle_before(self, version: int) -> None:
+        """Forget the calls of older weight versions: nobody will train on one any more, and a later claim on one is a
+        defect."""
+        self._log.settle_before(version)
+
     def settle_all(self) -> None:
         """Forget every call so far: nobody will train on one any more, and a later claim on one is a defect."""
         self._log.clear()

@@ -5,6 +5,7 @@ Loaded by verl's processes: the buffers as ``custom_sampler``, the loop by the a
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from lego_rl.cluster.sampler import TrialReplayBuffer, TrialReplayBufferAsync
 from lego_rl.engine.protocol import EngineError
 
 FIELDS = ("prompts", "responses", "response_mask", "rollout_log_probs", "routed_experts", "rm_scores")
+STALE_SEC = 120.0
 _BROKEN_HOSTS = Hosts()
 
 
@@ -27,6 +29,8 @@ class _Written:
         batch, metrics = super().sample(  # type: ignore[misc]
             global_steps=global_steps, partition_id=partition_id, batch_size=batch_size
         )
+        if partition_id != "train":
+            return batch, metrics
         data = tq.kv_batch_get(keys=batch.keys, partition_id=partition_id, select_fields=[*FIELDS, "extra_fields"])
         columns = {name: data[name].unbind() for name in FIELDS}
         extras = list(data["extra_fields"])
@@ -44,7 +48,17 @@ class WrittenBuffer(_Written, TrialReplayBuffer):
 
 
 class WrittenBufferAsync(_Written, TrialReplayBufferAsync):
-    pass
+    """Where ``LEGO_TEST_STALE_AT`` names a step, that step begins once a group that is too stale for it has ended."""
+
+    def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, Any]]:
+        until = time.monotonic() + STALE_SEC
+        while partition_id == "train" and str(global_steps) == os.environ.get("LEGO_TEST_STALE_AT"):
+            self._sync_metadata_from_transfer_queue()
+            if self._stale_terminal_keys(global_steps, partition_id):
+                break
+            assert time.monotonic() < until, "no group is stale"
+            time.sleep(0.2)
+        return super().sample(global_steps, partition_id, batch_size)
 
 
 class NoServer:
@@ -77,7 +91,7 @@ class EventfulLoop(TrialLoop):
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> TrialOutputs:
         info, session = dict(kwargs["extra_info"]), int(kwargs["session_id"])
         task = info["instance_id"]
-        if session == 0:
+        if session == 0 and (self._long_tasks / task).exists():  # an evaluation's are as they are
             info["harbor_task_path"] = str(self._long_tasks / task)
             kwargs["extra_info"] = info
         if session not in self._victims.get(task, ()):

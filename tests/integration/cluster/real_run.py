@@ -6,6 +6,7 @@ context is exceeded and the harness summarises: it has several segments. Some tr
 
 import json
 import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.tasks.build import build_pool
 from lego_rl.tasks.index.build import build_index
-from tests.integration.cluster.verl_process import ROOT, VerlRun, run
+from tests.integration.cluster.verl_process import ROOT, VerlRun, environment, run
 
 STEPS = 3
 PROMPTS, TRIALS = 2, 4
@@ -45,6 +46,30 @@ class Batch:
 
     step: int
     rows: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that may begin.
+
+    Attributes:
+        folder: Where everything of it is.
+        names: Its tasks in the order in which they are given out.
+        files: What verl is told of.
+    """
+
+    folder: Path
+    names: list[str]
+    files: RunFiles
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What verl and Ray have to find in their environment."""
+        return environment({"LEGO_TEST_BATCHES": str(self.folder / "batches")})
+
+    def issue(self, place: int) -> str:
+        """The issue of a task."""
+        return (self.folder / "pool" / self.names[place] / "instruction.md").read_text(encoding="utf-8").strip()
 
 
 @dataclass(frozen=True)
@@ -85,30 +110,36 @@ class RealRun:
         store = RunDirectory(self.folder / "broken" / "workers" / "broken").store
         return [store.load(path.name) for path in sorted((self.folder / "broken/workers/broken/trials").iterdir())]
 
+    def records(self) -> Iterator[TrialRecord]:
+        """Of every trial of the run that has ended, trained or not."""
+        for worker in sorted((self.folder / "run" / "workers").iterdir()):
+            store = RunDirectory(worker).store
+            yield from map(store.load, store.ids())
+
     def figure(self, name: str) -> list[float]:
         """A metric of every step that has it."""
         return [record[name] for record in self.verl.metrics if name in record]
 
 
-def real_run(folder: Path, settings: tuple[str, ...], *extra: str, timeout: float) -> RealRun:
+def real_run(
+    prepared: Prepared, settings: tuple[str, ...], *extra: str, timeout: float, environment: Mapping[str, str]
+) -> RealRun:
     """Run verl.
 
     Args:
-        folder: Where everything of it is.
+        prepared: Where everything of it is, and its tasks.
         settings: Of the recipe, beside `SETTINGS`.
         extra: Hydra overrides beside the recipe's.
         timeout: Seconds.
+        environment: What verl finds there.
     """
+    folder, names, files = prepared.folder, prepared.names, prepared.files
     recipe_of = [*SETTINGS, *settings, f"tasks.pool={folder / 'index.parquet'}"]
-    files = RunFiles(folder / "run", str(policy_directory("builtin:demo")))
-    for name in ("run", "broken", "batches"):
-        (folder / name).mkdir()
     published = ROOT / "recipes" / "cluster-cpu.toml"
     recipe = read(Recipe, published, [*recipe_of, f"run.dir={files.run}"])
     files.recipe.write_text(dump(recipe), encoding="utf-8")
     broken = read(Recipe, published, [*recipe_of, f"run.dir={folder / 'broken'}", "budget.wall_clock_sec=6"])
     (folder / "broken.toml").write_text(dump(broken), encoding="utf-8")
-    names = _tasks(folder, files.train)
     loop = {
         "name": "lego_rl",
         "_target_": "observed.EventfulLoop",
@@ -129,7 +160,7 @@ def real_run(folder: Path, settings: tuple[str, ...], *extra: str, timeout: floa
         [*_without(overrides(recipe, files), observed), *observed, *extra],
         files.run / "verl.jsonl",
         timeout=timeout,
-        LEGO_TEST_BATCHES=str(folder / "batches"),
+        env=environment,
     )
     written = sorted((folder / "batches").glob("*.json"), key=lambda path: int(path.stem))
     return RealRun(folder, ended, [Batch(**json.loads(path.read_text(encoding="utf-8"))) for path in written])
@@ -140,16 +171,22 @@ def _without(own: list[str], others: tuple[str, ...]) -> list[str]:
     return [override for override in own if override.partition("=")[0] not in keys]
 
 
-def _tasks(folder: Path, train: Path) -> list[str]:
-    """Build the tasks, their long variants and verl's dataset; the names in the order in which they are given out."""
+def prepared(folder: Path) -> Prepared:
+    """Build the tasks, their long variants and verl's dataset."""
+    files = RunFiles(folder / "run", str(policy_directory("builtin:demo")))
+    for name in ("run", "broken", "batches"):
+        (folder / name).mkdir()
     build_pool(folder / "pool", sizes={"train": 4, "heldout": 1, "unseen": 1})
     index, _ = build_index([folder / "pool"], data_source="made")
     index.write(folder / "index.parquet")
-    rows = [row for row in index.table.to_pylist() if row["extra_info"]["split"] == "train"]
-    pq.write_table(pa.Table.from_pylist(rows, schema=index.table.schema), train)
+    splits = {"train": files.train, "heldout": files.evaluated}
+    for split, target in splits.items():
+        rows = [row for row in index.table.to_pylist() if row["extra_info"]["split"] == split]
+        pq.write_table(pa.Table.from_pylist(rows, schema=index.table.schema), target)
+    rows = pq.read_table(files.train).to_pylist()
     names = [row["extra_info"]["instance_id"] for row in rows]
     for name in names:
         shutil.copytree(folder / "pool" / name, folder / "long" / name)
         for path in (folder / "long" / name / "environment" / "repo").rglob("*.py"):
             path.write_text(path.read_text(encoding="utf-8") + LONG, encoding="utf-8")
-    return names
+    return Prepared(folder, names, files)

@@ -3,9 +3,6 @@
 VeOmni computes in bfloat16 over float32 weights, and FSDP2 here in float32. VeOmni needs two ranks.
 """
 
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +17,9 @@ from transformers import AutoModelForImageTextToText
 from lego_rl.engine.embedded.policy import load_policy
 from lego_rl.engine.policy_dir import read_header
 from lego_rl.gateway.trajectory import Segment
-from tests.integration.cluster.verl_process import PYTHON, environment
+from tests.integration.cluster.engine_run import export, take_step
 
 pytestmark = pytest.mark.timeout(1200)
-PROGRAM = Path(__file__).with_name("engine_step.py")
 
 
 @dataclass(frozen=True)
@@ -91,20 +87,7 @@ def step(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     module = FAMILIES[engine.family]()
     policy = write_policy(module, folder / "policy")
     segments = write_segments(module, folder / "segments.npz")
-    ranks = []
-    for rank in range(engine.world):
-        own = {"RANK": str(rank), "WORLD_SIZE": str(engine.world), "STORE": str(folder / "store")}
-        with (folder / f"rank-{rank}.log").open("wb") as log:
-            command = [PYTHON, PROGRAM, engine.backend, policy, folder / "segments.npz", folder]
-            environ = environment(own)
-            ranks.append(subprocess.Popen(command, cwd=folder, env=environ, stdout=log, stderr=subprocess.STDOUT))
-    try:
-        ended = [rank.wait(timeout=900) for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    log_text = (folder / "rank-0.log").read_text(errors="replace")
-    assert ended == [0] * engine.world, f"verl's side failed (if packages are missing: make setup-verl)\n{log_text}"
+    take_step(engine.backend, policy, folder / "segments.npz", folder, world=engine.world)
     with np.load(folder / "values.npz") as arrays:
         return Step(engine, folder, module, segments, dict(arrays))
 
@@ -136,17 +119,7 @@ def test_a_step_changes_the_policy_as_the_advantages_say(step: Step) -> None:
 def exported(step: Step) -> Path:
     out = step.folder / "exported"
     if not out.exists():
-        checkpoint = step.folder / "run" / "checkpoints" / "global_step_1"
-        lego_rl = [sys.executable, "-c", "from lego_rl.cli import main; main()", "export", checkpoint]
-        done = subprocess.run(
-            [*lego_rl, "--out", out, "--base", step.folder / "policy"],
-            env=os.environ,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert " 0 weights changed" not in f" {done.stdout}"
+        assert " 0 weights changed" not in f" {export(step.folder, step.folder / 'policy', out)}"
     return out
 
 

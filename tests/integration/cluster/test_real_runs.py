@@ -1,37 +1,102 @@
 """Stock verl trains on real trials: Claude Code in bubblewrap, a small MoE, three steps of each mode of its V1 trainer.
 
-Among the trials are some of two segments, some that lost their inference server, and a group with one survivor.
+Among the trials are some of two segments, some that lost their inference server, and a group with one survivor. The run
+of ``sync`` is on a Ray of its own; that of ``separate_async`` is spread over two nodes of Ray, which are started by the
+commands of docs/cluster.md, and some of its generations go on under newer weights than those that they were begun with.
 """
 
-from collections.abc import Iterator
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lego_rl.rollout.faults import Ended
-from tests.integration.cluster.real_run import STEPS, TRIALS, RealRun, real_run
+from lego_rl.rollout.outcome import TrialRecord
+from tests.integration.cluster.ray_nodes import two_nodes
+from tests.integration.cluster.real_run import STEPS, TRIALS, RealRun, prepared, real_run
 from tests.integration.cluster.verl_process import ray_folder
+from tests.integration.cluster.versions import Call, calls_of_several_versions
 
 pytestmark = pytest.mark.timeout(1200)
-MODES = {
-    "sync": ("cluster.mode.kind=sync",),
-    "separate_async": (
-        "cluster.nodes=2",
-        "cluster.mode.kind=separate_async",
-        "cluster.mode.rollout_nodes=1",
-        "cluster.mode.warmup_batches=2",
-        "cluster.weight_transfer=lego_file",
-    ),
-}
+SYNC = (
+    "cluster.mode.kind=sync",
+    "evaluate.splits={ heldout = 1 }",
+    "evaluate.trials=2",
+    f"cluster.evaluate_every={STEPS}",
+)
+ASYNC = (
+    "cluster.nodes=2",
+    "cluster.mode.kind=separate_async",
+    "cluster.mode.rollout_nodes=1",
+    "cluster.mode.warmup_batches=2",
+    "cluster.weight_transfer=lego_file",
+    "rollout.concurrency=6",  # two generations are held
+    "budget.wall_clock_sec=300",
+)
+KEPT = "+actor_rollout_ref.rollout.checkpoint_engine.engine_kwargs.lego_file.keep=10"
 STALENESS = 1
 
 
-@pytest.fixture(scope="module", params=MODES)
-def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealRun]:
+def synchronous(folder: Path) -> RealRun:
     with ray_folder() as ray:
-        folder = tmp_path_factory.mktemp(request.param)
-        ended = real_run(folder, MODES[request.param], f"+ray_kwargs.ray_init._temp_dir={ray}", timeout=900)
-        assert ended.verl.status == 0, ended.verl.output[-4_000:]
-        yield ended
+        run = prepared(folder)
+        temporary = f"+ray_kwargs.ray_init._temp_dir={ray}"
+        return real_run(run, SYNC, temporary, timeout=900, environment=run.environment)
+
+
+def asynchronous(folder: Path) -> RealRun:
+    """Of the first task a generation is held until the first update, of the second one until the second: too long."""
+    with ray_folder() as ray:
+        run = prepared(folder)
+        environment = run.environment | {
+            "HOME": str(ray),  # of the token
+            "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache")),
+            "RAY_AUTH_MODE": "token",
+            "VERL_USE_EXTERNAL_MODULES": "held",
+            "LEGO_TEST_HOLDS": json.dumps({run.issue(0): 1, run.issue(1): 2}),
+            "LEGO_TEST_STALE_AT": str(STEPS),
+        }
+        with two_nodes(ray, environment) as address:
+            settings = (*ASYNC, f"cluster.ray_address={address}")
+            held = "actor_rollout_ref.rollout.name=lego_held"
+            return real_run(run, settings, held, KEPT, timeout=900, environment=environment)
+
+
+def _by_step(records: list[TrialRecord]) -> list[list[int]]:
+    """Rewards of an evaluation's trials, step by step."""
+    steps = sorted({record.spec.label for record in records})
+    return [[record.outcome.reward or 0 for record in records if record.spec.label == step] for step in steps]
+
+
+MODES = {"sync": synchronous, "separate_async": asynchronous}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RealRun]:
+    """Both runs, which wait more than they compute, side by side."""
+    with ThreadPoolExecutor() as pool:
+        begun = {name: pool.submit(run, tmp_path_factory.mktemp(name)) for name, run in MODES.items()}
+        return {name: future.result() for name, future in begun.items()}
+
+
+@pytest.fixture(scope="module", params=MODES)
+def ran(request: pytest.FixtureRequest, runs: dict[str, RealRun]) -> RealRun:
+    found = runs[request.param]
+    assert found.verl.status == 0, found.verl.output[-4_000:]
+    return found
+
+
+@pytest.fixture(scope="module")
+def overlapping(runs: dict[str, RealRun]) -> RealRun:
+    return runs["separate_async"]
+
+
+@pytest.fixture(scope="module")
+def calls(overlapping: RealRun) -> list[Call]:
+    return [*calls_of_several_versions(overlapping.records())]
 
 
 def test_engine_and_trainer_mean_the_same_policy(ran: RealRun) -> None:
@@ -40,6 +105,15 @@ def test_engine_and_trainer_mean_the_same_policy(ran: RealRun) -> None:
     assert len(pearson) == STEPS
     # Of what was sampled under these very weights; what is a version older is not the same policy.
     assert pearson[0] >= 0.9999
+
+
+def test_the_gate_compares_tokens_with_the_weights_that_sampled_them(ran: RealRun) -> None:
+    pearson, tokens = ran.figure("fidelity/pearson_logprobs"), ran.figure("fidelity/compared_tokens_total")
+    assert len(tokens) == STEPS
+    assert all(each >= 20 for each in tokens)
+    assert min(pearson) >= 0.999999
+    assert max(ran.figure("fidelity/mean_abs")) <= 1e-5
+    assert ran.figure("fidelity/route_coverage") == [1.0] * STEPS
 
 
 def test_every_row_is_a_segment_of_a_trial_folder(ran: RealRun) -> None:
@@ -76,3 +150,42 @@ def test_a_group_with_one_survivor_contributes_nothing(ran: RealRun) -> None:
 def test_nothing_staler_than_the_bound_is_trained_on(ran: RealRun) -> None:
     for batch in ran.batches:
         assert all(batch.step - 1 - row["extra"]["min_global_steps"] <= STALENESS for row in batch.rows)
+
+
+def test_the_policy_is_evaluated_before_and_after(runs: dict[str, RealRun]) -> None:
+    run = runs["sync"]
+    tried = [record for record in run.records() if record.spec.label.startswith("heldout")]
+    assert sorted(record.spec.label for record in tried) == ["heldout/step-0000"] * 2 + [f"heldout/step-{STEPS:04}"] * 2
+    assert len({record.spec.task.name for record in tried}) == 1
+    rewards = [record.outcome.reward for record in tried]
+    assert None not in rewards
+    (name,) = {name for record in run.verl.metrics for name in record if name.startswith("val-core/")}
+    assert run.figure(name) == [sum(map(int, pair)) / 2 for pair in _by_step(tried)]
+
+
+def test_a_generation_goes_on_under_newer_weights(calls: list[Call]) -> None:
+    spans = [[(span.version, span.end - span.start) for span in call.generation.weight_versions] for call in calls]
+    assert any([version for version, _ in each] == [0, 1] for each in spans), spans
+    assert all(count > 0 for each in spans for _, count in each)
+
+
+def test_each_token_has_the_log_prob_of_the_version_that_sampled_it(overlapping: RealRun, calls: list[Call]) -> None:
+    weights = overlapping.folder / "run" / "weights"
+    assert calls
+    for call in calls:
+        under = {
+            span.version: call.logprobs_under(weights / f"{span.version}.safetensors")
+            for span in call.generation.weight_versions
+        }
+        recorded = call.generation.logprobs.astype(np.float64)
+        for span in call.generation.weight_versions:
+            own = slice(span.start, span.end)
+            for version, logprobs in under.items():
+                gap = np.abs(recorded[own] - logprobs[own]).max()
+                # Rounding alone is below; a span of sure tokens is hardly above under another version.
+                assert (gap <= 1e-5) == (version == span.version), (span, version, gap)
+
+
+def test_what_is_staler_than_the_bound_is_evicted_and_replaced(overlapping: RealRun) -> None:
+    assert sum(overlapping.figure("training/off_policy/evicted_samples")) >= 1
+    assert max(overlapping.figure("audit/stalest_max")) == STALENESS

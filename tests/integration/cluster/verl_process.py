@@ -58,7 +58,7 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def run(folder: Path, overrides: Iterable[str], metrics: Path, *, timeout: float, **extra: str) -> VerlRun:
+def run(folder: Path, overrides: Iterable[str], metrics: Path, *, timeout: float, env: Mapping[str, str]) -> VerlRun:
     """Run verl to its end with exactly these overrides.
 
     Args:
@@ -66,14 +66,14 @@ def run(folder: Path, overrides: Iterable[str], metrics: Path, *, timeout: float
         overrides: Hydra's.
         metrics: Where it is told to write its metrics.
         timeout: Seconds; then it is interrupted, and whoever it started with it.
-        extra: Environment.
+        env: Its environment, such as `environment` makes.
     """
     log = folder / "verl.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
             [PYTHON, "-m", "verl.trainer.main_ppo", *overrides],
             cwd=folder,
-            env=environment(extra),
+            env=env,
             stdout=out,
             stderr=subprocess.STDOUT,
         )

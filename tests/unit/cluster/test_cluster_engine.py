@@ -116,10 +116,18 @@ async def test_a_piece_that_contradicts_itself_is_refused(wrong: object, says: s
         await ClusterEngine(servers).generate(PROMPT, sampling())
 
 
-async def test_routes_in_some_pieces_only_are_refused() -> None:
+async def test_an_answer_whose_last_piece_has_no_routes_is_refused() -> None:
     servers = Servers(lambda prompt, at: piece(prompt, [1] if at == 0 else [STOP], at, aborted=at == 0, routed=at == 0))
-    with pytest.raises(CaptureError, match="in some of its pieces only"):
+    with pytest.raises(CaptureError, match="expert routes of 10 of the 11 tokens"):
         await ClusterEngine(servers).generate(PROMPT, sampling())
+
+
+async def test_routes_that_an_aborted_piece_lacks_come_with_the_next() -> None:
+    servers = Servers(lambda prompt, at: piece(prompt, [1] if at == 0 else [STOP], at, aborted=at == 0, routed=at == 1))
+    sample = await ClusterEngine(servers).generate(PROMPT, sampling())
+    assert sample.routes is not None
+    assert np.array_equal(sample.routes, synthetic_routes([*PROMPT, 1], ROUTES))
+    record(sample, PROMPT, RouteSpool(TEMPORARY))
 
 
 async def test_conversations_stay_where_they_are_and_trials_that_begin_alike_do_not() -> None:

@@ -40,7 +40,7 @@ class Batch:
         )
 
 
-def sample(call_id: str, count: int) -> Sample:
+def sample(call_id: str, count: int, *versions: int) -> Sample:
     generator = np.random.default_rng(len(call_id) + count)
     return Sample(
         call_id=call_id,
@@ -48,7 +48,8 @@ def sample(call_id: str, count: int) -> Sample:
         token_ids=tuple(generator.integers(0, 100, count).tolist()),
         logprobs=-generator.random(count).astype(np.float32),
         finish_reason="length",
-        weight_versions=(WeightSpan(0, 0, count),),
+        weight_versions=tuple(WeightSpan(version, at, at + 1) for at, version in enumerate(versions))
+        or (WeightSpan(0, 0, count),),
     )
 
 
@@ -171,3 +172,34 @@ def test_a_file_without_calls_is_empty(tmp_path: Path) -> None:
 def test_an_audit_log_that_cannot_be_opened_names_the_fix(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="make its folder writable"):
         FileAuditLog(tmp_path / "missing" / "audit.bin")
+
+
+def test_calls_of_older_versions_are_settled_and_those_that_reach_into_newer_ones_stay(log: AuditLog) -> None:
+    old, both, new = sample("old", 2, 0, 0), sample("both", 2, 0, 1), sample("new", 2, 2, 2)
+    for each in (old, both, new):
+        log.record(each)
+    log.settle_before(1)
+    assert [log.lookup(each.call_id) is None for each in (old, both, new)] == [True, False, False]
+    assert reconcile(Batch.of(both, new), log).exact
+    assert reconcile(Batch.of(old), log).unknown_calls == 1
+    log.settle_before(3)
+    assert len(log) == 0
+
+
+def test_a_file_that_is_mostly_of_settled_calls_is_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "audit.bin"
+    kept = sample("kept", 3, 1, 1, 1)
+    with FileAuditLog(path) as log:
+        log.record(kept)
+        for number in range(40):
+            log.record(sample(f"old-{number}", 5_000))
+        large = path.stat().st_size
+        log.settle_before(1)
+        later = sample("later", 4, 1, 1, 1, 1)
+        log.record(later)
+        assert reconcile(Batch.of(kept, later), log).exact
+    assert path.stat().st_size < large / 100
+    assert [each.name for each in tmp_path.iterdir()] == ["audit.bin"]
+    with FileAuditLog(path) as log:
+        assert reconcile(Batch.of(kept, later), log).exact
+        assert log.lookup("old-1") is None

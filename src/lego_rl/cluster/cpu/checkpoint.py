@@ -3,7 +3,8 @@
 ``rollout.checkpoint_engine.backend=lego_file`` and ``…checkpoint_engine.engine_kwargs.lego_file.directory=FOLDER``.
 
 Invariant: a file has its name when it is whole. The files of the present and the last version are kept at least, since
-a server may still be reading the last one.
+a server may still be reading the last one. Files of an earlier start of the run, whose versions have the same names,
+are gone before anybody looks for one: every process prepares before any sends or receives.
 """
 
 import asyncio
@@ -35,9 +36,14 @@ class FileCheckpointEngine(CheckpointEngine):  # type: ignore[misc]  # verl is n
         del bucket_size
         self._directory, self._keep = Path(directory), max(2, keep)
         self._is_master = is_master
+        self._begun = False
 
     def prepare(self) -> dict[str, Any]:
         self._directory.mkdir(parents=True, exist_ok=True)
+        if self._is_master and not self._begun:
+            self._begun = True
+            for earlier in self._directory.iterdir():
+                earlier.unlink()
         return {}
 
     @classmethod

@@ -6,13 +6,16 @@ Invariant: a rank pushes to the server of its own replica only, and only the fir
 import asyncio
 import os
 from collections.abc import AsyncIterable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from torch import Tensor
 from verl.workers.rollout import base
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
+
+if TYPE_CHECKING:
+    from lego_rl.cluster.cpu.server import CpuServer
 
 NAME = "lego_cpu"
 _CALLS = 1_000
@@ -27,13 +30,18 @@ def server_name(replica: int) -> str:
 class CpuReplica(RolloutReplica):  # type: ignore[misc]  # verl is not there where types are checked
     """A replica of one server, on the node of its first worker."""
 
-    async def launch_servers(self) -> None:
-        """Start the server and wait until it has the weights of the policy's folder."""
+    @staticmethod
+    def server_class() -> "type[CpuServer]":
+        """What serves; imported late, for it loads the engine."""
         from lego_rl.cluster.cpu.server import CpuServer
 
+        return CpuServer
+
+    async def launch_servers(self) -> None:
+        """Start the server and wait until it has the weights of the policy's folder."""
         node = await self.workers[0].__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id())
         server = (
-            ray.remote(CpuServer)
+            ray.remote(self.server_class())
             .options(
                 name=server_name(self.replica_rank),
                 num_cpus=0.1,

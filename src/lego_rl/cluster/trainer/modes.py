@@ -19,11 +19,25 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer, register_trainer
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
-from lego_rl.cluster.trainer.expected import ExpectedLoss
+from lego_rl.cluster.gate import (
+    compared,
+    coverage,
+    gate_figures,
+    judge_batch,
+    needs_version_before,
+    with_version_before,
+)
+from lego_rl.cluster.trainer.expected import ExpectedLoss, recipe_path
+from lego_rl.cluster.trainer.gated import gated_rows
 from lego_rl.cluster.trainer.losses import WEIGHT
 from lego_rl.cluster.trainer.weights import BatchRow, row_weights
 from lego_rl.cluster.trainer.workers import UPDATES, DetachedTrialWorker, TrialWorker
+from lego_rl.config.load import read
+from lego_rl.config.recipe import Recipe
+from lego_rl.train.fidelity import ComparedTokens
 
+_VERL_KEEPS, _PRESENT = 0, -1
+"""Names of weights in main memory: verl's own of those that old log-probs are computed under, and ours."""
 SYNC = "lego_sync"
 SEPARATE_ASYNC = "lego_separate_async"
 
@@ -40,7 +54,8 @@ class TrialTrainer(PPOTrainer):  # type: ignore[misc]  # verl is not there where
     worker: ClassVar[type[TrialWorker]]
 
     def __init__(self, config: Any) -> None:
-        self._expected = ExpectedLoss.of_rollout(config.actor_rollout_ref.rollout)
+        recipe = read(Recipe, recipe_path(config.actor_rollout_ref.rollout))
+        self._expected, self._gate = ExpectedLoss.of_recipe(recipe), recipe.train.gate
         self._expected.check_algorithm(config.algorithm)
         config.trainer.v1.trainer_mode = self.verl_mode  # verl tells its own modes apart by their names
         super().__init__(config)
@@ -66,7 +81,20 @@ class TrialTrainer(PPOTrainer):  # type: ignore[misc]  # verl is not there where
 
     def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
         self._expected.check_algorithm(self.config.algorithm)
-        return super()._compute_old_log_prob(batch, metrics)
+        version = self.global_steps - 1
+        before = self._under_version_before(batch, version)
+        batch = super()._compute_old_log_prob(batch, metrics)
+        rows = gated_rows(batch, "old_log_probs")
+        tokens = compared(rows)
+        if before is not None:
+            tokens = with_version_before(tokens, before, version)
+        metrics.update(gate_figures(judge_batch(tokens, version, coverage(rows), self._gate)))
+        return batch
+
+    def _under_version_before(self, batch: Any, version: int) -> ComparedTokens | None:
+        """The batch's tokens under the weights before the present ones, where the gate needs them and they are kept."""
+        del batch, version
+        return None
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         batch = super()._compute_advantage(batch, metrics)
@@ -106,6 +134,32 @@ class SeparateAsyncTrainer(TrialTrainer, PPOTrainerSeparateAsync):  # type: igno
 
     verl_mode = "separate_async"
     worker = DetachedTrialWorker
+    _kept: int | None = None
+    """Version of the weights that verl keeps in main memory: those under which it computed old log-probs last."""
+
+    def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        batch = super()._compute_old_log_prob(batch, metrics)
+        self._kept = self.global_steps - 1
+        return batch
+
+    def _under_version_before(self, batch: Any, version: int) -> ComparedTokens | None:
+        actor = self.config.actor_rollout_ref.actor
+        offloaded = bool(actor.get("fsdp_config", {}).get("param_offload", False))
+        if offloaded or self._kept != version - 1:  # verl restores weights only where they are not offloaded
+            return None
+        if not needs_version_before(compared(gated_rows(batch, "rollout_log_probs")), version, self._gate):
+            return None
+        workers = self.actor_rollout_wg
+        workers.save_model_to_cpu(_PRESENT)
+        workers.restore_model_from_cpu(_VERL_KEEPS)
+        try:
+            batch.extra_info.update(calculate_entropy=True, compute_loss=False)
+            batch.extra_info["temperature"] = self.config.actor_rollout_ref.rollout.temperature
+            workers.compute_log_prob(batch)
+        finally:
+            workers.restore_model_from_cpu(_PRESENT)
+            workers.clear_cpu_model(_PRESENT)
+        return compared(gated_rows(batch, "log_probs"))
 
     def _setup(self) -> None:
         # Without hybrid replicas verl 0.9.1 logs a line there that logging refuses, unless its level is above it.
