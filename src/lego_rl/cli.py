@@ -15,7 +15,7 @@ from typing import Annotated, Never
 
 import typer
 
-from lego_rl import __version__, cli_bench, cli_run, cli_serve, cli_tasks
+from lego_rl import __version__, cli_bench, cli_eval, cli_run, cli_serve, cli_tasks
 from lego_rl.cli_arguments import Backend, Overrides, Recipe, RunDir, SandboxKeys
 from lego_rl.commands.program import as_called
 from lego_rl.errors import LegoError
@@ -37,7 +37,9 @@ app.add_typer(check_app, name="check")
 app.add_typer(cli_bench.app, name="bench")
 app.add_typer(selfcheck_app, name="selfcheck")
 app.add_typer(cli_serve.app, name="serve")
+app.add_typer(cli_eval.app, name="eval")
 app.command("run")(cli_run.run)
+app.command("regrade")(cli_eval.regrade)
 
 
 @app.command()

@@ -22,6 +22,7 @@ HIGH = {
     "report",
     "config",
     "cli",
+    "cli_eval",
     "cli_run",
     "cli_tasks",
     "commands",

@@ -3,8 +3,8 @@
 Invariant: a token is compared only under the very weights that sampled it, and a limit that is broken stops the run
 before a weight has changed. Where trials overlap with training, tokens of the trainer's last version are compared under
 a copy of it, which is asked for only where too few were sampled under the present one. What follows newer weights
-within a row is not compared: servers route its whole prefix anew, and the routes that are replayed are those under which
-each position was sampled.
+within a row is not compared: servers route its whole prefix anew, and what is replayed are the routes under which each
+position was sampled.
 
 Diagnosis by counterfactual passes (`train.diagnosis`) is the embedded trainer's; here the limit that broke is named.
 """

@@ -17,6 +17,7 @@ from omegaconf import OmegaConf
 from tensordict import TensorDict
 from tensordict.tensorclass import NonTensorData
 from verl.experimental.agent_loop.agent_loop import AgentLoopWorker, DictConfigWrap
+from verl.utils import tensordict_utils as tu
 from verl.utils.import_utils import resolve_config_path
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
@@ -56,7 +57,7 @@ class TrialWorker(AgentLoopWorker):  # type: ignore[misc]  # verl is not there w
             LegoError: Trials cannot be run here at all.
         """
         await self._loop().host()  # what cannot be run is refused here, where it reaches whoever started the run
-        validate = bool(batch.pop("validate", False))
+        validate = bool(tu.pop(batch, "validate", False))
         columns = dict(batch.items())
         for place in range(len(batch)):
             prompt = {name: _value(column, place) for name, column in columns.items()}

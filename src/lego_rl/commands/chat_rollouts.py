@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -17,6 +17,7 @@ from lego_rl.gateway.connections import connections_each
 from lego_rl.gateway.server import ChatGateway
 from lego_rl.harness import registry
 from lego_rl.harness.base import Harness, HarnessBundle
+from lego_rl.rollout.handover import Handover
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.spec import TrialSpec
@@ -40,10 +41,15 @@ class ChatBatch:
     _backend: OpenAIChatBackend
     _runner: RolloutRunner
 
-    async def __call__(self, specs: Sequence[TrialSpec]) -> list[TrialRecord]:
-        """Run them, or load what is already scored."""
+    async def __call__(
+        self,
+        specs: Sequence[TrialSpec],
+        handovers: Mapping[str, Handover] | None = None,
+        may_begin: Callable[[], bool] = lambda: True,
+    ) -> list[TrialRecord]:
+        """Run them, or load what is already scored; see `RolloutRunner`."""
         async with self._backend:
-            return await self._runner(specs)
+            return await self._runner(specs, handovers, may_begin)
 
 
 @dataclass(frozen=True)

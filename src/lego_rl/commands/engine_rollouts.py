@@ -1,6 +1,6 @@
 """Trials of a policy that an engine samples from, without training."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -11,6 +11,7 @@ from lego_rl.commands.rollouts import RolloutRunner
 from lego_rl.commands.sampled_policy import SampledPolicy, sampled_policy
 from lego_rl.commands.trial_watcher import TrialWatcher
 from lego_rl.config.recipe import Recipe
+from lego_rl.rollout.handover import Handover
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import RunDirectory
@@ -27,9 +28,14 @@ class EngineBatch:
     who: SampledPolicy
     _runner: RolloutRunner
 
-    async def __call__(self, specs: Sequence[TrialSpec]) -> list[TrialRecord]:
-        """Run them, or load what is already scored."""
-        return await self._runner(specs)
+    async def __call__(
+        self,
+        specs: Sequence[TrialSpec],
+        handovers: Mapping[str, Handover] | None = None,
+        may_begin: Callable[[], bool] = lambda: True,
+    ) -> list[TrialRecord]:
+        """Run them, or load what is already scored; see `RolloutRunner`."""
+        return await self._runner(specs, handovers, may_begin)
 
 
 @dataclass(frozen=True)

@@ -101,11 +101,16 @@ def run(
         screen.print(f"{unknown} have no reward; they alone are tried again by the same command: {program()} rollout")
 
 
-type _Trials = EngineTrials | ChatTrials
+type Trials = EngineTrials | ChatTrials
+"""What answers, of either kind."""
 
 
-def _trials(recipe: Recipe, temperature: float) -> _Trials:
-    """What answers, of either kind, where it is there and fits."""
+def trials_of(recipe: Recipe, temperature: float) -> Trials:
+    """What answers, where it is there and fits.
+
+    Raises:
+        LegoError: It is not, or does not.
+    """
     match recipe.engine:
         case ChatSettings() as endpoint:
             return ChatTrials.checked(recipe, endpoint, temperature)
@@ -115,14 +120,14 @@ def _trials(recipe: Recipe, temperature: float) -> _Trials:
 
 def _checked(
     recipe: Recipe, places: Sequence[Path], directory: RunDirectory, temperature: float
-) -> tuple[_Trials, list[Task]]:
+) -> tuple[Trials, list[Task]]:
     """The policy and the tasks, where trials of them can be run here and no ended one is of another content.
 
     Raises:
         LegoError: They cannot.
     """
     with said_if_slow("checking what the recipe names, and the tasks"):
-        trials = _trials(recipe, temperature)
+        trials = trials_of(recipe, temperature)
         tasks = [Task.load(path) for path in named_tasks(places)]
         check_indexes(places, contents_of(tasks))
         check_tasks(tasks, provider_of(recipe.sandbox))

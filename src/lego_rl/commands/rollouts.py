@@ -1,11 +1,12 @@
 """The rollouts of one recipe: which trials there are, and how a batch of them is run."""
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from lego_rl.config.recipe import Recipe
 from lego_rl.gateway.budget import Budget
+from lego_rl.rollout.handover import Handover
 from lego_rl.rollout.journal import Journal
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.progress import Progress
@@ -67,14 +68,26 @@ class RolloutRunner:
     retry_pause_sec: float
     progress: Callable[[Progress], None]
 
-    async def __call__(self, specs: Sequence[TrialSpec]) -> list[TrialRecord]:
-        """Run them, or load what is already scored."""
+    async def __call__(
+        self,
+        specs: Sequence[TrialSpec],
+        handovers: Mapping[str, Handover] | None = None,
+        may_begin: Callable[[], bool] = lambda: True,
+    ) -> list[TrialRecord]:
+        """Run them, or load what is already scored.
+
+        Args:
+            specs: What to run.
+            handovers: Trial id → what it begins with beside its task.
+            may_begin: See `run_trials`.
+        """
         return await run_trials(
             specs,
-            self.runtime,
+            replace(self.runtime, handovers=handovers or {}),
             self.journal,
             concurrency=self.concurrency,
             retries=self.retries,
             retry_pause_sec=self.retry_pause_sec,
             progress=self.progress,
+            may_begin=may_begin,
         )

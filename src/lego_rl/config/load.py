@@ -16,13 +16,16 @@ from lego_rl.errors import ConfigError
 from lego_rl.settings import shown, validate
 
 
-def read[M: BaseModel](model: type[M], path: Path, overrides: Iterable[str] = ()) -> M:
+def read[M: BaseModel](
+    model: type[M], path: Path, overrides: Iterable[str] = (), *, guide: str = "docs/recipes.md"
+) -> M:
     """Read a recipe file.
 
     Args:
         model: The recipe's type.
         path: A TOML file.
         overrides: ``section.key=value`` strings; the value is TOML (a bare word is a string).
+        guide: The page that describes it.
 
     Raises:
         ConfigError: The file, a key or a value cannot be used; the message names the key and the nearest valid one.
@@ -37,7 +40,7 @@ def read[M: BaseModel](model: type[M], path: Path, overrides: Iterable[str] = ()
         raise ConfigError(f"{path} is not valid TOML: {error}", "mend the line it names") from error
     for override in overrides:
         _apply(raw, override)
-    return validate(model, raw, guide="docs/recipes.md")
+    return validate(model, raw, guide=guide)
 
 
 def plain(overrides: Iterable[str]) -> dict[str, Any]:

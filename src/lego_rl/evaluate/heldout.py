@@ -16,7 +16,8 @@ SMALLEST_TEMPERATURE = 1e-3
 """Below it numbers of 32 bits hold no distribution."""
 
 
-def _usable(temperature: float) -> float:
+def usable_temperature(temperature: float) -> float:
+    """The temperature, if something can be sampled at it."""
     if not (temperature == 0 or temperature >= SMALLEST_TEMPERATURE):
         raise ValueError(f"input should be 0, or at least {SMALLEST_TEMPERATURE}")
     return temperature
@@ -29,7 +30,7 @@ class EvaluateSettings(Settings):
     """Split → how many of its tasks, spread evenly over the families; empty for no evaluation."""
     trials: int = Field(default=4, ge=1)
     """Trials a task."""
-    temperature: Annotated[float, AfterValidator(_usable)] = 1.0
+    temperature: Annotated[float, AfterValidator(usable_temperature)] = 1.0
     """Sampling temperature; 0 takes the most probable token."""
 
 

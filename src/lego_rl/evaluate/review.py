@@ -25,6 +25,7 @@ from lego_rl.sandbox.verdict import Patch
 REVIEW, REVISION = "review", "revision"
 _SEED_BYTES = 7
 _REVIEW_CHARS = 10_000
+_SESSION = re.compile(rf"/({REVIEW}|{REVISION})-\d+\Z")
 _DECISION = re.compile(r"^\W*(ACCEPT|REVISE)\b", re.MULTILINE)
 
 _REVIEWER = """\
@@ -72,7 +73,7 @@ class RunStage(Protocol):
     """Runs trials, or loads them where they are scored."""
 
     def __call__(
-        self, specs: Sequence[TrialSpec], handovers: Mapping[str, Handover]
+        self, specs: Sequence[TrialSpec], handovers: Mapping[str, Handover], /
     ) -> Awaitable[Sequence[TrialRecord]]:
         """One record for every specification, in their order.
 
@@ -167,6 +168,11 @@ def session_spec(draft: TrialSpec, kind: str, number: int) -> TrialSpec:
     seed = hashlib.sha256(f"{draft.seed}/{kind}/{number}".encode()).digest()[:_SEED_BYTES]
     grading = Grading.NONE if kind == REVIEW else draft.grading
     return replace(draft, label=label, seed=int.from_bytes(seed), grading=grading)
+
+
+def is_session(label: str) -> bool:
+    """Whether trials of a label are further sessions of other trials."""
+    return _SESSION.search(label) is not None
 
 
 def _handover(attempt: ReviewedAttempt, kind: str) -> Handover:

@@ -34,6 +34,7 @@ async def run_trials(
     retries: int = 2,
     retry_pause_sec: float = 5.0,
     progress: Callable[[Progress], None] = ignore,
+    may_begin: Callable[[], bool] = lambda: True,
 ) -> list[TrialRecord]:
     """Run a batch of trials, or what is left of it.
 
@@ -45,9 +46,11 @@ async def run_trials(
         retries: Most further tries that a trial gets in this call; its row of the fault table may allow fewer.
         retry_pause_sec: Before the first of them; see `pause_before`.
         progress: Is told of every event, on the event loop.
+        may_begin: Whether one more trial may; once it may not, those that are at work end and no other begins.
 
     Returns:
-        One record for every specification, in their order; a trial that no try could score has a masked one.
+        One record for every specification, in their order; a trial that no try could score has a masked one. Those that
+        were not begun have none.
 
     Raises:
         ConfigError: Two specifications are the same trial, or a number is out of range.
@@ -57,7 +60,8 @@ async def run_trials(
     # The journal is locked, so no other process is at work in this folder. What was left may be very many files.
     await in_thread(runtime.store.discard_unfinished)
     await in_thread(runtime.prepare)
-    batch = _Batch(specs, Settler(runtime, journal, retries, retry_pause_sec, progress), journal, concurrency, progress)
+    settler = Settler(runtime, journal, retries, retry_pause_sec, progress)
+    batch = _Batch(specs, settler, journal, concurrency, progress, may_begin)
     workers = [asyncio.create_task(batch.work()) for _ in range(min(concurrency, len(specs)))]
     try:
         await asyncio.gather(*workers)
@@ -65,7 +69,7 @@ async def run_trials(
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
-    records = [batch.records[spec.id] for spec in specs]
+    records = [batch.records[spec.id] for spec in specs if spec.id in batch.records]
     batch.check(records)
     return records
 
@@ -78,6 +82,7 @@ class _Batch:
         journal: Journal,
         concurrency: int,
         progress: Callable[[Progress], None],
+        may_begin: Callable[[], bool],
     ) -> None:
         twice = [name for name, count in Counter(spec.id for spec in specs).items() if count > 1]
         if twice:
@@ -89,6 +94,7 @@ class _Batch:
         self._settler = settler
         self._journal = journal
         self._progress = progress
+        self._may_begin = may_begin
         self._total = len(specs)
         settler.retries_left = retries_of_batch(len(specs))
         loaded = [spec for spec in specs if settler.is_final(spec)]
@@ -100,6 +106,8 @@ class _Batch:
     async def work(self) -> None:
         """Take specifications until none is left."""
         for spec in self._waiting:
+            if not self._may_begin():
+                return
             self._keep(await self._settler.settle(spec), loaded=False)
 
     def check(self, records: Sequence[TrialRecord]) -> None:

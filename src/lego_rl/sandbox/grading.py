@@ -23,6 +23,7 @@ from lego_rl.errors import SandboxError, TaskError
 from lego_rl.sandbox import lack
 from lego_rl.sandbox.changes import records_of
 from lego_rl.sandbox.grading_run import Ended, run_tests, variables
+from lego_rl.sandbox.judging import earns, statuses_of
 from lego_rl.sandbox.limits import DEFAULT_LIMITS, Limits
 from lego_rl.sandbox.loss import SandboxLostError
 from lego_rl.sandbox.mounts import Mount
@@ -184,11 +185,8 @@ async def _judge(tests: TestSpec | TestScript, box: Sandbox, returncode: int | N
     match tests:
         case TestSpec() as spec:
             report = await box.report()
-            wanted = (*spec.fail_to_pass, *spec.pass_to_pass)
-            left = Report(report, returncode)
-            statuses = await asyncio.to_thread(parser_named(spec.parser).statuses, left, wanted)
-            passed = bool(wanted) and all(statuses[test] == "passed" for test in wanted)
-            return _Judged(1 if passed else 0, "completed" if report else "no_report", statuses, report)
+            statuses = await asyncio.to_thread(statuses_of, spec, Report(report, returncode))
+            return _Judged(earns(statuses), "completed" if report else "no_report", statuses, report)
         case TestScript():
             content, text = await box.report(REWARD_JSON), await box.report(REWARD_TEXT)
             try:

@@ -23,7 +23,7 @@ from lego_rl.sandbox.provider import Provider, TaskImage
 from lego_rl.sandbox.sandbox import Phase, Sandbox
 from lego_rl.sandbox.seal import OF_TASK, SealError, verify_seal
 from lego_rl.sandbox.settings import SandboxSettings
-from lego_rl.sandbox.verdict import Change, Patch
+from lego_rl.sandbox.verdict import Change, Patch, Verdict
 from lego_rl.tasks.reports import Report
 from lego_rl.tasks.task import Task, TestSpec
 from lego_rl.tasks.test_patch import base_reader
@@ -75,18 +75,28 @@ class SandboxedGrader:
 
     async def grade(self, task: Task, variant: Variant) -> Graded:
         """See `Grader.grade`."""
-        config = await asyncio.to_thread(_config, task.path)
         image = await asyncio.to_thread(self._image, task)
         patch = Patch() if variant == "empty" else await asyncio.to_thread(solution_of, task, image.pristine)
-        verdict = await grade(
+        verdict = await self.verdict(task, patch)
+        report = Report(verdict.report, verdict.exit_status)
+        return Graded(verdict.reward, verdict.ended, verdict.tests, verdict.seconds, report)
+
+    async def verdict(self, task: Task, patch: Patch) -> Verdict:
+        """What a task's tests say about a change, in a fresh sandbox; raises as `grading.grade` does.
+
+        Args:
+            task: The task.
+            patch: The change.
+        """
+        config = await asyncio.to_thread(_config, task.path)
+        image = await asyncio.to_thread(self._image, task)
+        return await grade(
             task,
             patch,
             image,
             limits=self.settings.limits(task.memory_mb, task.storage_mb),
             timeout_sec=seconds_for(config.verifier.timeout_sec, self.settings.grading_sec),
         )
-        report = Report(verdict.report, verdict.exit_status)
-        return Graded(verdict.reward, verdict.ended, verdict.tests, verdict.seconds, report)
 
     def _image(self, task: Task) -> TaskImage:
         return self.provider.prepare(

@@ -5,11 +5,13 @@ rows, which would take more and smaller steps the more often conversations are c
 """
 
 import os
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 from torch import distributed
+from torch.distributed.tensor import DTensor
 from verl.experimental.separation.engine_workers import DetachActorWorker
 from verl.single_controller.base.decorator import Dispatch, make_nd_compute_dataproto_dispatch_fn, register
 from verl.utils import tensordict_utils as tu
@@ -58,6 +60,25 @@ class TrialWorker(ActorRolloutRefWorker):  # type: ignore[misc]  # verl is not t
 
 class DetachedTrialWorker(TrialWorker, DetachActorWorker):  # type: ignore[misc]
     """The same, apart from the inference servers; it can also keep and restore weights."""
+
+    @property
+    def copy_handler(self) -> Callable[[torch.nn.Module], Any]:
+        """verl's, but a copy: what it keeps of parameters that are in main memory, on a CPU or offloaded, are the
+        parameters themselves, which the next update would change."""
+        handler: Callable[[torch.nn.Module], Any] = super().copy_handler
+        return partial(_copied, handler) if self.config.actor.strategy in ("fsdp2", "veomni") else handler
+
+
+def _copied(handler: Callable[[torch.nn.Module], Any], module: torch.nn.Module) -> Any:
+    """The shards of a module and their layout, none of them the module's own memory."""
+    own = {_place(parameter) for parameter in module.parameters()}
+    shards, layout = handler(module)
+    return {name: (t.clone() if _place(t) in own else t, spec) for name, (t, spec) in shards.items()}, layout
+
+
+def _place(tensor: torch.Tensor) -> tuple[str, int]:
+    local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    return str(local.device), local.data_ptr()
 
 
 def _start_gloo() -> None:

@@ -8,7 +8,7 @@ One process at a time validates into a file, so that no task is graded twice at 
 
 import fcntl
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,6 +36,11 @@ class Validations:
                 except ValidationError:
                     continue
                 self._known[found.task] = found
+
+    @property
+    def latest(self) -> Mapping[str, Validation]:
+        """Task → the last finding about it, whatever the task holds now."""
+        return self._known
 
     def known(self, task: str, digest: str, sandboxes: str, times: int) -> Validation | None:
         """What is known of a task as it is, graded in such sandboxes and at least so often."""
