@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from lego_rl.cli_arguments import Overrides, SandboxKeys
-from lego_rl.evaluate.regrade import From
+from lego_rl.evaluate.made_from import From
 
 app = typer.Typer(help="Evaluate models in harnesses, and compare.", no_args_is_help=True)
 

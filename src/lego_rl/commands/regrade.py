@@ -21,7 +21,8 @@ from lego_rl.config.load import read
 from lego_rl.config.recipe import Recipe
 from lego_rl.durable import write_text
 from lego_rl.errors import RunError
-from lego_rl.evaluate.regrade import REGRADED, Again, From, Regraded, delta_of, stored
+from lego_rl.evaluate.made_from import From
+from lego_rl.evaluate.regrade import REGRADED, Again, Regraded, delta_of, stored
 from lego_rl.evaluate.trials import run_directories
 from lego_rl.plain_text import plain_line
 from lego_rl.rollout.store import RunDirectory

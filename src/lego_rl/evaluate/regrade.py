@@ -6,9 +6,9 @@ from a patch the tests run again, so what differs may be a flaky test or a machi
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from lego_rl.errors import LegoError, SandboxError, TaskError
+from lego_rl.evaluate.made_from import From
 from lego_rl.evaluate.results import RegradeDelta
 from lego_rl.rollout.journal import read_journal
 from lego_rl.rollout.settled import settled_trials
@@ -22,13 +22,6 @@ from lego_rl.tasks.task import Task
 
 REGRADED = "regraded.json"
 """Beside the trials of a run: what grading them again found."""
-
-
-class From(StrEnum):
-    """What a verdict is made from."""
-
-    PATCH = "patch"
-    REPORT = "report"
 
 
 @dataclass(frozen=True)
