@@ -34,6 +34,7 @@ def report_folders(folders: Sequence[Path], out: Path | None = None) -> None:
     evaluation = read_evaluation(folders)
     screen = Screen()
     for table in tables_of(evaluation):
+        screen.print(table.title, style="bold", soft_wrap=True)
         screen.print(_shown(table))
         screen.print()
     for path in write_evaluation(evaluation, out or folders[0]):
@@ -41,7 +42,7 @@ def report_folders(folders: Sequence[Path], out: Path | None = None) -> None:
 
 
 def _shown(table: TextTable) -> Table:
-    shown = Table(box=None, pad_edge=False, title=table.title, title_justify="left", title_style="bold")
+    shown = Table(box=None, pad_edge=False)
     for at, name in enumerate(table.columns):
         shown.add_column(name, justify="right" if at else "left", overflow="fold")
     for row in table.rows:

@@ -83,7 +83,7 @@ class RolloutRunner:
         """
         return await run_trials(
             specs,
-            replace(self.runtime, handovers=handovers or {}),
+            replace(self.runtime, handovers=handovers) if handovers else self.runtime,
             self.journal,
             concurrency=self.concurrency,
             retries=self.retries,

@@ -18,7 +18,7 @@ LEVEL = 0.05
 """Of significance."""
 EXACT_TASKS = 16
 """Up to so many tasks that differ, all flips of their signs are counted; beyond, `FLIPS` are drawn."""
-FLIPS = 100_000
+FLIPS = 20_000
 
 
 @dataclass(frozen=True)
