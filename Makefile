@@ -45,7 +45,7 @@ test-integration:
 	$(PYTEST) tests/integration
 
 # A real vLLM server on the CPU behind the gateway; prints how well engine and trainer agree.
-test-vllm: setup-vllm
+test-vllm: setup-verl setup-vllm
 	$(PYTEST) -s tests/vllm
 
 test-long:

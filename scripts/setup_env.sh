@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets a machine up for its roles. Idempotent; run it on each node, from the same path of a checkout.
-# Usage: scripts/setup_env.sh [--dry-run] [--cpu] [--harness NAME]... ROLE...
-#   laptop   the whole loop on one machine: embedded engine and trainer, a harness, bubblewrap
+# Usage: scripts/setup_env.sh [--dry-run] [--cpu] [--harness NAME]... [ROLE...]
+#   laptop   the whole loop on one machine: embedded engine and trainer, a harness, bubblewrap; where no role is named
 #   driver   where lego-rl train --backend verl is started; Ray's head
 #   train    a node with GPUs for the trainer: Ray's worker
 #   rollout  a node with GPUs for inference servers and agent loops: Ray's worker
@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 die() { printf 'setup: %s\n' "$1" >&2; printf '  fix: %s\n' "$2" >&2; exit 1; }
-usage='scripts/setup_env.sh [--dry-run] [--cpu] [--harness NAME]... laptop|driver|train|rollout|sandbox|serve ...'
+usage='scripts/setup_env.sh [--dry-run] [--cpu] [--harness NAME]... [laptop|driver|train|rollout|sandbox|serve ...]'
 
 dry='' device=gpu
 harnesses=() roles=()
@@ -30,7 +30,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ ${#roles[@]} -gt 0 ] || die 'no role is named' "$usage"
+[ ${#roles[@]} -gt 0 ] || roles=(laptop)
 [ ${#harnesses[@]} -gt 0 ] || harnesses=(claude-code)
 
 uv=.cache/uv/bin/uv

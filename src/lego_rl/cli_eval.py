@@ -52,6 +52,17 @@ def compare(
     command.compare_places(first, second, as_json=as_json)
 
 
+@app.command("env")
+def env(
+    file: Annotated[Path, typer.Argument(help="A file of KEY=value lines: scripts/eval/_template.env has every key.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be run, and stop.")] = False,
+) -> None:
+    """Evaluate as a file of keys says (scripts/eval/eval.sh): serve the model, try it, report."""
+    from lego_rl.commands import eval_env as command
+
+    (command.dry_run if dry_run else command.run)(file)
+
+
 def regrade(
     run: Annotated[Path, typer.Argument(help="A run directory, or an evaluation's folder.")],
     source: Annotated[

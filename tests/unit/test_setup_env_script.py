@@ -38,6 +38,7 @@ def would(tmp_path: Path, *arguments: str) -> tuple[int, list[str], list[str]]:
     ("roles", "steps"),
     [
         (["laptop"], ["scripts/setup.sh claude-code"]),
+        ([], ["scripts/setup.sh claude-code"]),
         (["--harness", "codex", "--harness", "opencode", "laptop"], ["scripts/setup.sh codex opencode"]),
         (["sandbox"], ["scripts/setup.sh claude-code", "scripts/setup_docker.sh"]),
         (["--cpu", "driver", "train", "rollout"], ["scripts/setup.sh claude-code", "scripts/setup_verl.sh"]),
@@ -61,7 +62,7 @@ def test_vllm_that_serves_has_an_environment_of_its_own(tmp_path: Path) -> None:
     assert any("--group vllm" in line and ".venv-serve" in line for line in out)
 
 
-@pytest.mark.parametrize("arguments", [["nowhere"], [], ["--harness"], ["--gpu", "train"]])
+@pytest.mark.parametrize("arguments", [["nowhere"], ["--harness"], ["--gpu", "train"]])
 def test_what_is_not_known_is_refused(tmp_path: Path, arguments: list[str]) -> None:
     status, out, err = would(tmp_path, *arguments)
     assert status == 1

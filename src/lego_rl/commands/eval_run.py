@@ -44,6 +44,7 @@ from lego_rl.rollout.spec import Shard, TrialSpec
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.sandbox.environments import provider_of
 from lego_rl.tasks.task import Task
+from lego_rl.train.card import PolicyCard
 
 LABEL = "evaluation"
 CONFIG = "evaluation.toml"
@@ -82,12 +83,32 @@ def run(path: Path, overrides: Sequence[str], shard: str) -> None:
         RunError: The folder holds another evaluation, or a check stopped a cell.
         LegoError: Something that the configuration names is missing or does not fit.
     """
-    config, part = read_config(path, overrides), parse_shard(shard)
+    missing = run_config(read_config(path, overrides), parse_shard(shard))
+    if missing:
+        Screen(stderr=True).print(f"{missing} trials are left: {program()} eval run {path}", soft_wrap=True)
+
+
+def run_config(config: EvaluationConfig, part: Shard, only: Sequence[str] | None = None) -> int:
+    """Run what is left of an evaluation, and report.
+
+    Args:
+        config: The evaluation.
+        part: Which part of the tasks.
+        only: Names of the models that are run now; all of them if unset. The report is of all.
+
+    Returns:
+        Trials of these that have not ended, because a cap was reached.
+
+    Raises:
+        RunError: The folder holds another evaluation, or a check stopped a cell.
+        LegoError: Something that the configuration names is missing or does not fit.
+    """
     screen = Screen(stderr=True)
+    models = [model for model in config.models if only is None or model.name in only]
     with said_if_slow("checking models, harnesses and tasks"):
         tasks = chosen_tasks(config.tasks, config.sandbox)
         check_tasks(tasks, provider_of(config.sandbox))
-        cells = [_checked(config, model, harness, part) for model in config.models for harness in config.harnesses]
+        cells = [_checked(config, model, harness, part) for model in models for harness in config.harnesses]
         for cell in cells:
             check_contents(cell.directory, tasks, _CHANGED)
         excluded = excluded_tasks(config.tasks, tasks)
@@ -104,8 +125,7 @@ def run(path: Path, overrides: Sequence[str], shard: str) -> None:
     for cell in cells if progress.capped is None else ():
         regrade_sample(cell.directory.path, config.evaluation.regrade, config.sandbox, LABEL)
     report_folders([config.evaluation.dir])
-    if progress.missing:
-        screen.print(f"{progress.missing} trials are left: {program()} eval run {path}")
+    return progress.missing
 
 
 def dry_run(path: Path, overrides: Sequence[str]) -> None:
@@ -147,7 +167,10 @@ def _begin(config: EvaluationConfig, tasks: Sequence[Task], excluded: Mapping[st
 
 
 def _checked(config: EvaluationConfig, model: ModelSection, harness: EvaluatedHarness, part: Shard) -> _Cell:
-    recipe = cell_recipe(config, model, harness, _policy(model), f"{part.index}-of-{part.count}")
+    policy, chat = _policy(model), isinstance(model.engine, ChatSettings)
+    card = None if chat else PolicyCard.read(Path(policy))
+    shard = f"{part.index}-of-{part.count}"
+    recipe = cell_recipe(config, model, harness, policy, shard=shard, trained_with=card.reasoning if card else None)
     trials = trials_of(recipe, config.protocol.temperature)
     return _Cell(f"{model.name} in {harness.column}", recipe, trials, harness.review)
 

@@ -22,7 +22,7 @@ from lego_rl.config.recipe import (
 )
 from lego_rl.engine.chat_settings import ChatSettings
 from lego_rl.evaluate.protocol import Protocol, protocol_values
-from lego_rl.gateway.settings import CaptureSettings
+from lego_rl.gateway.settings import CaptureSettings, Reasoning
 from lego_rl.harness.base import OptionValue
 from lego_rl.policies import ENDPOINT_POLICY
 from lego_rl.sandbox.settings import SandboxSettings
@@ -73,6 +73,9 @@ class ModelSection(Settings):
     """A run directory of the embedded trainer, for its last checkpoint."""
     tool_parser: str = "qwen3_coder"
     """Format in which it writes tool calls."""
+    reasoning: Reasoning | None = None
+    """What becomes of the reasoning of earlier turns, as ``capture.reasoning`` of a recipe says; unset, as the policy
+    was trained, and ``as_sent``, as with a plain model server, where its folder does not tell."""
     engine: EngineSection = EmbeddedSection()
     """What answers: ``embedded``, ``vllm``, or ``chat`` for an endpoint, which has neither path nor run."""
 
@@ -174,7 +177,13 @@ def cell_name(model: ModelSection, harness: EvaluatedHarness) -> str:
 
 
 def cell_recipe(
-    config: EvaluationConfig, model: ModelSection, harness: EvaluatedHarness, policy: str, shard: str = "0-of-1"
+    config: EvaluationConfig,
+    model: ModelSection,
+    harness: EvaluatedHarness,
+    policy: str,
+    *,
+    shard: str = "0-of-1",
+    trained_with: Reasoning | None = None,
 ) -> Recipe:
     """What a cell's trials are run by.
 
@@ -184,6 +193,7 @@ def cell_recipe(
         harness: The column.
         policy: Directory of the model, or its name behind an endpoint.
         shard: Folder of the part of the tasks that is run here.
+        trained_with: What became of earlier turns' reasoning when the policy was trained, if it says.
     """
     running = config.running
     folder = config.evaluation.dir / CELLS / cell_name(model, harness) / shard
@@ -196,7 +206,7 @@ def cell_recipe(
         sandbox=config.sandbox,
         engine=model.engine,
         budget=BudgetSection(**config.protocol.model_dump(exclude={"temperature"})),
-        capture=CaptureSettings(),
+        capture=CaptureSettings(reasoning=model.reasoning or trained_with or "as_sent"),
         rollout=RolloutSection(
             concurrency=running.concurrency, retries=running.retries, retry_pause_sec=running.retry_pause_sec
         ),

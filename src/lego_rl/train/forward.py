@@ -53,7 +53,7 @@ def logprobs(module: PreTrainedModel, batch: MicroBatch, temperature: float) -> 
     hidden_NH = _hidden(module, batch, matched_BT)
     targets_N = batch.target_ids_BT[batch.mask_BT]
     head: nn.Module = module.get_output_embeddings()  # type: ignore[no-untyped-call]
-    rows = max(1, LOGITS_AT_ONCE // module.config.vocab_size)
+    rows = max(1, LOGITS_AT_ONCE // module.config.get_text_config().vocab_size)
     if len(targets_N) <= rows:
         logp_N, entropy_N = _of_targets(head, hidden_NH, targets_N, temperature)
     else:
