@@ -12,6 +12,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from lego_rl.config.eval_env import EvalEnv
+from lego_rl.config.evaluation import EvaluationConfig
 from lego_rl.config.recipe import Recipe
 from lego_rl.config.sft_recipe import SftRecipe
 from lego_rl.harness.registry import REGISTRY
@@ -27,7 +29,12 @@ NOTE = "<!-- Generated: .venv/bin/python -m scripts.reference -->\n"
 
 def pages() -> dict[Path, str]:
     """Every generated page: path → text."""
-    made = {"recipe": recipe_page(), "sft": sft_page(), "outcomes": outcomes_page()}
+    made = {
+        "recipe": recipe_page(),
+        "sft": sft_page(),
+        "evaluation": evaluation_page(),
+        "outcomes": outcomes_page(),
+    }
     beside = {FAULTS: fault_table_page(), PREFLIGHT: preflight_rules_page()}
     return beside | {FOLDER / f"{name}.md": text for name, text in made.items()}
 
@@ -43,6 +50,19 @@ def recipe_page() -> str:
 def sft_page() -> str:
     """Every key of a recipe of supervised fine-tuning."""
     return "\n".join(sections("Fine-tuning recipe reference", "sft", SftRecipe))
+
+
+def evaluation_page() -> str:
+    """Every key of an evaluation's configuration, and every key of the published file."""
+    parts = sections("Evaluation reference", "eval run", EvaluationConfig)
+    parts += [
+        "## scripts/eval/_template.env\n",
+        "Keys of the published file; those without a default may be left out.\n",
+    ]
+    rows = ["| key | default | meaning |", "| --- | --- | --- |"]
+    for name, field in EvalEnv.model_fields.items():
+        rows.append(f"| `{name.upper()}` | {default(field)} | {meaning(field)} |")
+    return "\n".join([*parts, "\n".join(rows) + "\n"])
 
 
 def sections(title: str, command: str, recipe: type[BaseModel]) -> list[str]:
