@@ -15,8 +15,8 @@ from typing import Annotated, Never
 
 import typer
 
-from lego_rl import __version__, cli_bench, cli_eval, cli_run, cli_serve, cli_tasks
-from lego_rl.cli_arguments import Backend, Overrides, Recipe, RunDir, SandboxKeys
+from lego_rl import __version__, cli_bench, cli_check, cli_eval, cli_harness, cli_run, cli_serve, cli_tasks
+from lego_rl.cli_arguments import Backend, Overrides, Recipe, RunDir
 from lego_rl.commands.program import as_called
 from lego_rl.errors import LegoError
 from lego_rl.plain_text import PlainFormatter, plain
@@ -28,14 +28,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-harness_app = typer.Typer(help="Install and inspect harnesses.", no_args_is_help=True)
-check_app = typer.Typer(help="Check this machine before anything starts.", no_args_is_help=True)
-selfcheck_app = typer.Typer(help="Attack what is to hold, and work in it honestly.", no_args_is_help=True)
-app.add_typer(harness_app, name="harness")
+app.add_typer(cli_harness.app, name="harness")
 app.add_typer(cli_tasks.app, name="tasks")
-app.add_typer(check_app, name="check")
+app.add_typer(cli_check.app, name="check")
 app.add_typer(cli_bench.app, name="bench")
-app.add_typer(selfcheck_app, name="selfcheck")
+app.add_typer(cli_check.selfcheck, name="selfcheck")
 app.add_typer(cli_serve.app, name="serve")
 app.add_typer(cli_eval.app, name="eval")
 app.command("run")(cli_run.run)
@@ -168,90 +165,6 @@ def inspect(
     from lego_rl.commands import inspect as command
 
     command.run(trial, policy, context)
-
-
-@harness_app.command("install")
-def harness_install(name: Annotated[str, typer.Argument(help="Registry name, such as claude-code.")]) -> None:
-    """Install the pinned version of a harness as a read-only bundle."""
-    from lego_rl.commands import harness as command
-
-    command.install(name)
-
-
-@harness_app.command("list")
-def harness_list() -> None:
-    """Show the known harnesses: version, size, hash, licence."""
-    from lego_rl.commands import harness as command
-
-    command.show()
-
-
-@harness_app.command("verify")
-def harness_verify(name: Annotated[str, typer.Argument(help="Registry name.")]) -> None:
-    """Hash every file of an installed bundle and compare."""
-    from lego_rl.commands import harness as command
-
-    command.verify(name)
-
-
-@harness_app.command("test")
-def harness_test(
-    name: Annotated[str, typer.Argument(help="Registry name.")],
-    only: Annotated[
-        list[str], typer.Option("--only", metavar="SITUATION", help="Only this situation, again for several.")
-    ] = [],  # noqa: B006
-    options: Annotated[
-        list[str],
-        typer.Option(
-            "--set", metavar="OPTION=VALUE", help="An option of the harness, such as bare=true, again for several."
-        ),
-    ] = [],  # noqa: B006
-    at_once: Annotated[int, typer.Option(min=1, help="Situations at a time.")] = 2,
-) -> None:
-    """Put an installed harness through every situation that capture has to survive, and print which laws held."""
-    from lego_rl.commands import harness as command
-
-    command.test(name, only, options, at_once)
-
-
-@check_app.command("sandbox")
-def check_sandbox(
-    environment: Annotated[
-        str, typer.Option(metavar="NAME", help="How: bubblewrap, docker or kubernetes.")
-    ] = "bubblewrap",
-    overrides: SandboxKeys = [],  # noqa: B006
-) -> None:
-    """Check that agents can be isolated here, and say how memory and processes are limited."""
-    from lego_rl.commands import check as command
-
-    command.sandbox(environment, overrides)
-
-
-@check_app.command("recipe")
-def check_recipe(
-    recipe: Recipe,
-    overrides: Overrides = [],  # noqa: B006
-    offline: Annotated[bool, typer.Option("--offline", help="Look at the recipe alone, not at this machine.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of lines.")] = False,
-) -> None:
-    """Ask every preflight rule about a recipe: sizes, memory, replay, harness, tasks; exit code 1 if one is fatal."""
-    from lego_rl.commands import check as command
-
-    command.recipe(recipe, overrides, offline=offline, as_json=as_json)
-
-
-@selfcheck_app.command("sandbox")
-def selfcheck_sandbox(
-    environment: Annotated[
-        str, typer.Option(metavar="NAME", help="How sandboxes are isolated: bubblewrap, docker or kubernetes.")
-    ] = "bubblewrap",
-    overrides: SandboxKeys = [],  # noqa: B006
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")] = False,
-) -> None:
-    """Run attacks and honest work through the path of every trial; the exit code says whether all of it held."""
-    from lego_rl.commands import selfcheck as command
-
-    command.sandbox(environment, overrides, as_json=as_json)
 
 
 def main() -> None:

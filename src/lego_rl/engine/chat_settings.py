@@ -34,6 +34,9 @@ class ChatSettings(Settings):
     """Calls that the endpoint is sent at the same time; further ones wait here."""
     output_key: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """Under which name the endpoint is told the most tokens of an answer."""
+    temperature: Literal["send", "leave_out"] = "send"
+    """``leave_out``: the endpoint is told none, for models that refuse one; it samples as it likes, and what a protocol
+    says of the temperature is not so."""
     reasoning: Literal["leave_out", "reasoning_content", "reasoning"] = "leave_out"
     """Whether, and under which name, the endpoint is sent back the reasoning that the harness sends back."""
     extra: dict[str, JsonValue] = Field(default_factory=dict)

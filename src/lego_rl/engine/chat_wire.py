@@ -70,10 +70,11 @@ def body_of(
         **settings.extra,
         "model": settings.model,
         "messages": list(_messages(messages, settings.reasoning)),
-        "temperature": sampling.temperature,
         settings.output_key: sampling.max_tokens,
         "stream": False,
     }
+    if settings.temperature == "send":
+        body["temperature"] = sampling.temperature
     if tools:
         body |= {"tools": [_tool(tool) for tool in tools], "tool_choice": sampling.tools}
     return body

@@ -102,6 +102,7 @@ BROKEN = [
     (RUN, ['cluster.verl=["trainer.use_v1=false"]'], "gspo", "use_v1"),
     (RUN, ['train.loss.importance={kind="none"}'], "importance", "1 version(s) behind"),
     (RUN, ["train.optimizer.eps=1e-6"], "optimizer", "no key for train.optimizer.eps"),
+    (RUN, ["train.optimizer.weight_decay=0.01"], "tower-decay", "moves a vision tower"),
     (ONE_GPU, ["train.routing=replay"], "replay-family", "no experts"),
     (RUN, ["policy.tool_parser=hermes"], "tool-parser", "qwen3_coder, policy.tool_parser is hermes"),
     (RUN, ["cluster.log_probs=whole"], "trainer-memory", "logits 52.9"),

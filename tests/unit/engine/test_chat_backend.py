@@ -80,6 +80,12 @@ async def test_the_names_that_endpoints_differ_in_are_the_settings() -> None:
     assert served.bodies[0]["messages"][1]["reasoning"] == "why"
 
 
+async def test_a_model_that_refuses_a_temperature_is_told_none() -> None:
+    async with backend(lambda body: "ok", temperature="leave_out") as (made, served):
+        await ask(made, *ASK)
+    assert "temperature" not in served.bodies[0]
+
+
 @pytest.mark.parametrize(
     "answer",
     [

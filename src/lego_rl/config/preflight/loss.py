@@ -1,7 +1,7 @@
 """The loss: that it is GSPO, as the recipe says it, and stays so."""
 
 from lego_rl.config.cluster import SeparateAsyncMode
-from lego_rl.config.preflight.rule import Facts, Finding, Rule, fatal, ok, warn
+from lego_rl.config.preflight.rule import Facts, Finding, Need, Rule, fatal, ok, warn
 from lego_rl.train.settings import NoCorrection
 
 DECIDES_THE_LOSS = (
@@ -57,6 +57,15 @@ def _optimizer(facts: Facts) -> Finding:
     return ok(f"AdamW, {chosen.lr:g} at every step")
 
 
+def _tower(facts: Facts) -> Finding:
+    decay, tower = facts.recipe.train.optimizer.weight_decay, facts.model.vision
+    if not tower:
+        return ok("there is no vision tower")
+    if decay:
+        return fatal(f"weight decay of {decay:g} moves a vision tower that no gradient ever reaches")
+    return ok("without decay the vision tower stays what it was, bit by bit")
+
+
 RULES = (
     Rule(
         "gspo",
@@ -86,5 +95,14 @@ RULES = (
         "A key that verl lacks would be dropped; a rate of a small policy breaks a large one in a step.",
         "see docs/reference/recipe.md",
         _optimizer,
+    ),
+    Rule(
+        "tower-decay",
+        "nothing moves a vision tower in text-only training",
+        "verl's engines hold the tower and decay it with all weights, though it has no gradient: a long run wears the "
+        "policy's sight away.",
+        "set train.optimizer.weight_decay = 0.0",
+        _tower,
+        frozenset({Need.CLUSTER, Need.SHAPE}),
     ),
 )
