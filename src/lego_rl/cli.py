@@ -16,7 +16,7 @@ from typing import Annotated, Never
 import typer
 
 from lego_rl import __version__, cli_bench, cli_check, cli_eval, cli_harness, cli_run, cli_serve, cli_tasks
-from lego_rl.cli_arguments import Backend, Overrides, Recipe, RunDir
+from lego_rl.cli_arguments import Backend, Form, Overrides, Recipe, RunDir
 from lego_rl.commands.program import as_called
 from lego_rl.errors import LegoError
 from lego_rl.plain_text import PlainFormatter, plain
@@ -150,6 +150,24 @@ def export(
     from lego_rl.commands import export as command
 
     command.run(source, out, base)
+
+
+@app.command("export-sft")
+def export_sft(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories: of rollouts, of training, of captures.")],
+    out: Annotated[Path, typer.Option(help="A new folder (tokens) or a new file (chat).")],
+    form: Annotated[
+        Form, typer.Option("--format", help="tokens: as sampled, for lego-rl sft; chat: messages, JSON Lines.")
+    ] = Form.TOKENS,
+    overrides: Annotated[
+        list[str],
+        typer.Option("--set", metavar="KEY=VALUE", help="A rule, such as per_task=2, again for several."),
+    ] = [],  # noqa: B006
+) -> None:
+    """Choose trials that are worth learning from (rejection sampling), and write them."""
+    from lego_rl.commands import sft_export as command
+
+    command.run(runs, out, form, overrides)
 
 
 @app.command()

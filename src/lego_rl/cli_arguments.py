@@ -21,6 +21,13 @@ SandboxKeys = Annotated[
 RunDir = Annotated[Path, typer.Argument(help="A run directory.")]
 
 
+class Form(StrEnum):
+    """What a selection of trials is written as."""
+
+    TOKENS = "tokens"
+    CHAT = "chat"
+
+
 class Backend(StrEnum):
     """What a recipe is trained on."""
 

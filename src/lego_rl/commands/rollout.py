@@ -33,6 +33,7 @@ from lego_rl.engine.chat_settings import ChatSettings
 from lego_rl.errors import ConfigError
 from lego_rl.rollout.choice import Choice
 from lego_rl.rollout.contents import check_contents
+from lego_rl.rollout.labels import ROLLOUT
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.spec import Shard
 from lego_rl.rollout.store import RunDirectory
@@ -40,7 +41,6 @@ from lego_rl.sandbox.environments import provider_of
 from lego_rl.tasks.index.current import contents_of
 from lego_rl.tasks.task import Task
 
-LABEL = "rollout"
 OUTCOMES = "outcomes.parquet"
 _CHANGED = (
     "put those tasks back or leave them out, or give their new trials another folder with --out: tasks filter reads "
@@ -79,7 +79,7 @@ def run(
     resolved = moved(read_recipe(recipe, overrides), out)
     trials, tasks = _checked(resolved, places, RunDirectory(out), temperature)
     part = parse_shard(shard)
-    specs = part.of(SpecBuilder(resolved)(tasks, LABEL, n, temperature, first_attempt))
+    specs = part.of(SpecBuilder(resolved)(tasks, ROLLOUT, n, temperature, first_attempt))
     directory = RunDirectory.make(out)
     with (
         ConsoleProgress(0, Screen(stderr=True)) as progress,

@@ -15,6 +15,15 @@ def train_label(step: int) -> str:
     return f"{TRAIN}step-{step:04d}"
 
 
+ROLLOUT = "rollout"
+"""Trials of ``lego-rl rollout``."""
+
+
+def may_be_selected(label: str) -> bool:
+    """Whether a selection may hold trials of this label: rollouts too, which are of no evaluation."""
+    return label == ROLLOUT or may_be_learned_from(label)
+
+
 def may_be_learned_from(label: str) -> bool:
     """Whether a model may be fine-tuned on trials of this label: never on those of a held-out evaluation."""
     return label == DEMONSTRATION or label.startswith(TRAIN)

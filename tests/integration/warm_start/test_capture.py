@@ -1,10 +1,14 @@
 """Demonstrations in the real harnesses: what is captured is what was demonstrated, and grading agrees with it."""
 
 import asyncio
+import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lego_rl.gateway.template import ChatTemplate
@@ -77,3 +81,26 @@ def test_a_demonstration_is_rewarded_where_it_holds_no_mistake(harness: str, cou
     rewards = [record.outcome.reward for record in records]
     assert rewards == [int(not demonstrator.mistakes) for demonstrator in parts.demonstrators()]
     assert set(rewards) == {0, 1}
+
+
+def test_a_selection_of_captured_trials_is_learned_from_token_by_token(tmp_path: Path) -> None:
+    runs, out = tmp_path / "captured", tmp_path / "selected"
+    records = asyncio.run(capture(CLAUDE.model_copy(update={"count": 3}), runs, ignore))
+    lego_rl = [sys.executable, "-c", "from lego_rl.cli import main; main()", "export-sft", runs]
+    for rule in ("solved", "finished", "well_formed", "distinct"):
+        lego_rl += ["--set", f"{rule}=false"]
+    subprocess.run([*lego_rl, "--out", out], check=True)
+    before, after = ([*demonstrated_segments(folder)] for folder in (runs, out))
+    assert len(before) == len(after) == 3
+    for one, other in zip(before, after, strict=True):
+        assert np.array_equal(one.token_ids, other.token_ids)
+        assert np.array_equal(one.loss_mask, other.loss_mask)
+        assert np.array_equal(one.logprobs, other.logprobs)
+    subprocess.run([*lego_rl, "--out", tmp_path / "chat.jsonl", "--format", "chat"], check=True)
+    chats = [json.loads(line) for line in (tmp_path / "chat.jsonl").read_text().splitlines()]
+    assert {chat["trial"] for chat in chats} == {record.spec.id for record in records}
+    for chat in chats:
+        roles = [message["role"] for message in chat["messages"]]
+        assert roles[:3] == ["system", "user", "assistant"]
+        assert chat["messages"][2]["tool_calls"][0]["function"]["name"] == "Bash"
+        assert {tool["function"]["name"] for tool in chat["tools"]} >= {"Bash", "Read", "Edit"}
