@@ -139,6 +139,19 @@ def report(run: RunDir) -> None:
 
 
 @app.command()
+def analyse(
+    run: Annotated[Path, typer.Argument(help="A run directory, or an evaluation's folder.")],
+    against: Annotated[Path | None, typer.Option(metavar="RUN", help="Compare with this one, task by task.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")] = False,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables into a file, too.")] = None,
+) -> None:
+    """Show what agents do, before and after or of two runs: re-reading, testing, loops, malformed calls."""
+    from lego_rl.commands import analyse as command
+
+    command.run(run, against, as_json=as_json, to_markdown=markdown)
+
+
+@app.command()
 def export(
     source: Annotated[Path, typer.Argument(help="A run directory, for its latest checkpoint; or a checkpoint.")],
     out: Annotated[Path, typer.Option(help="The folder to write; it must not exist.")],

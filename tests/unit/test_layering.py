@@ -77,6 +77,7 @@ def test_no_two_rooms_need_each_other() -> None:
 MUST_NOT_KNOW = {
     "rollout": {"train"},
     "evaluate": {"train"},
+    "analysis": {"train", "report", "config"},
     "report": {"train"},
     "train": {"sandbox", "harness", "gateway.server", "gateway.dialects"},
     "conformance": {"rollout", "train", "config"},

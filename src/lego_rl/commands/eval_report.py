@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.table import Table
-
 from lego_rl.commands.screen import Screen
+from lego_rl.commands.text_table import print_table
 from lego_rl.errors import ConfigError, RunError
 from lego_rl.evaluate.comparison import Comparison, compare
 from lego_rl.evaluate.folder import read_evaluation
@@ -16,7 +15,7 @@ from lego_rl.evaluate.plan import Plan
 from lego_rl.evaluate.results import Cell
 from lego_rl.evaluate.trials import EvaluatedTrial, read_trials
 from lego_rl.plain_text import plain_line
-from lego_rl.report.evaluation.tables import TextTable, tables_of
+from lego_rl.report.evaluation.tables import tables_of
 from lego_rl.report.evaluation.write import write_evaluation
 from lego_rl.rollout.labels import AFTER, BEFORE
 
@@ -34,20 +33,10 @@ def report_folders(folders: Sequence[Path], out: Path | None = None) -> None:
     evaluation = read_evaluation(folders)
     screen = Screen()
     for table in tables_of(evaluation):
-        screen.print(table.title, style="bold", soft_wrap=True)
-        screen.print(_shown(table))
+        print_table(screen, table)
         screen.print()
     for path in write_evaluation(evaluation, out or folders[0]):
         screen.print(str(path), soft_wrap=True)
-
-
-def _shown(table: TextTable) -> Table:
-    shown = Table(box=None, pad_edge=False)
-    for at, name in enumerate(table.columns):
-        shown.add_column(name, justify="right" if at else "left", overflow="fold")
-    for row in table.rows:
-        shown.add_row(*row)
-    return shown
 
 
 def compare_places(first: str, second: str, *, as_json: bool) -> None:

@@ -1,13 +1,16 @@
 """``report.html``: one self-contained page. It has no script, loads nothing, and tells the browser to allow neither."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from lego_rl.analysis.behaviour import Behaviour
 from lego_rl.evaluate.heldout import Score, rate_difference
 from lego_rl.evaluate.intervals import Interval, wilson
 from lego_rl.plain_text import plain
+from lego_rl.report.behaviour import behaviour_table
 from lego_rl.report.curves import charts
 from lego_rl.report.cut_text import cut
 from lego_rl.report.excerpts import compare
@@ -90,7 +93,7 @@ class Endings:
     rows: tuple[EndingRow, ...]
 
 
-def render(run: RunFiles, summary: Summary) -> str:
+def render(run: RunFiles, summary: Summary, behaviour: Sequence[Behaviour]) -> str:
     """The page of a run.
 
     Raises:
@@ -112,6 +115,7 @@ def render(run: RunFiles, summary: Summary) -> str:
         charts=charts(run.rows, summary, run.pearson_gate),
         families=_families(summary),
         endings=_endings(run),
+        behaviour=[behaviour_table(each) for each in behaviour],
         comparisons=compare(run),
         recipe=cut(run.directory.recipe.read_text(encoding="utf-8"), 20_000),
     )

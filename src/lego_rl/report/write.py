@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from lego_rl.analysis.behaviour import Behaviour, analyse
 from lego_rl.errors import RunError
 from lego_rl.report.files import RunFiles
 from lego_rl.report.page import render
@@ -14,6 +15,7 @@ class Report:
     """What was written."""
 
     summary: Summary
+    behaviour: tuple[Behaviour, ...]
     summary_file: Path
     page: Path
 
@@ -29,8 +31,9 @@ def write_report(path: Path) -> Report:
     """
     run = RunFiles.open(path)
     summary = summarise(run)
-    page = render(run, summary)
-    report = Report(summary, path / "summary.json", path / "report.html")
+    behaviour = tuple(analyse(path)) if run.trials else ()
+    page = render(run, summary, behaviour)
+    report = Report(summary, behaviour, path / "summary.json", path / "report.html")
     try:
         for file, text in ((report.summary_file, summary.to_json()), (report.page, page)):
             partial = file.with_name(f".{file.name}.partial")

@@ -6,9 +6,6 @@ convert: they write beside the tasks, and the one that asked for it moves what t
 """
 
 import os
-import signal
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -18,6 +15,7 @@ from itertools import batched
 from multiprocessing import get_context
 from pathlib import Path
 
+from lego_rl.children import begin_child
 from lego_rl.errors import TaskError
 from lego_rl.tasks.convert.placing import Made, Place, Settled
 from lego_rl.tasks.convert.registry import format_named
@@ -31,8 +29,6 @@ CHUNK = 16
 """Rows that one process is given at once."""
 AHEAD = 3
 """Chunks for each process that are read before they are needed."""
-_LOOK_SECONDS = 0.5
-"""Between two looks of a process for its parent."""
 
 
 @dataclass
@@ -140,7 +136,7 @@ def _converted(form: str, rows: Iterator[Found], out: Path, workers: int) -> Ite
     """
     readable = _UpToDamage(rows)
     # Not forked: what reads tables has threads.
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=begin_child, initargs=(os.getpid(),)) as pool:
         waiting: deque[Future[list[Made]]] = deque()
         try:
             for chunk in batched(readable, CHUNK):
@@ -154,19 +150,6 @@ def _converted(form: str, rows: Iterator[Found], out: Path, workers: int) -> Ite
             remove_leftovers(out)
     if readable.fault is not None:
         raise readable.fault
-
-
-def _begin(parent: int) -> None:
-    """In each process: interrupts are the parent's, and where that is gone nobody asks for rows any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: int) -> None:
-    # A pool's processes wait for the next rows for ever, whoever was to give them; a killed parent says nothing.
-    while os.getppid() == parent:
-        time.sleep(_LOOK_SECONDS)
-    os._exit(1)
 
 
 def _convert_all(form: str, rows: Iterable[Found], out: Path) -> list[Made]:
