@@ -33,11 +33,13 @@ class Hold:
         text: Of its issue.
         until: Weight version under which the generation goes on.
         ids: Prompt and first tokens of the generation, once it is chosen.
+        taken: Whether a call waits for it now: others of the task may begin with the very same tokens.
     """
 
     text: str
     until: int
     ids: list[int] = field(default_factory=list)
+    taken: bool = False
 
 
 class HeldServer(CpuServer):
@@ -53,8 +55,8 @@ class HeldServer(CpuServer):
         for hold in self._holds:
             if version >= hold.until:
                 continue
-            if hold.ids and prompt[: len(hold.ids)] == hold.ids:
-                await self._closed(request_id)
+            if hold.ids and not hold.taken and prompt[: len(hold.ids)] == hold.ids:
+                await self._closed(hold, request_id)
                 return _Answer().output("aborted", version)
             if not hold.ids and hold.text in self._tokenizer.decode(prompt, skip_special_tokens=False):
                 return await self._begun(hold, request_id, prompt, sampling)
@@ -69,14 +71,18 @@ class HeldServer(CpuServer):
                 output.stop_reason = "aborted"  # so that whoever asks goes on
             return output
         hold.ids = [*prompt, *output.token_ids]
-        await self._closed(request_id)
+        await self._closed(hold, request_id)
         output.stop_reason = "aborted"
         return output
 
-    async def _closed(self, request_id: str) -> None:
+    async def _closed(self, hold: Hold, request_id: str) -> None:
         """Return once all calls are aborted, as before new weights, or this one is."""
-        while self._open.is_set() and request_id not in self._unwanted:  # noqa: ASYNC110
-            await asyncio.sleep(_POLL_SEC)
+        hold.taken = True
+        try:
+            while self._open.is_set() and request_id not in self._unwanted:  # noqa: ASYNC110
+                await asyncio.sleep(_POLL_SEC)
+        finally:
+            hold.taken = False
 
 
 class HeldReplica(rollout.CpuReplica):
