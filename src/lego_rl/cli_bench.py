@@ -59,3 +59,17 @@ def tasks(
     from lego_rl.commands import bench_tasks as command
 
     command.tasks(candidates, attempts, seed)
+
+
+@app.command("analyse")
+def analyse(
+    trials: Annotated[int, typer.Option(min=16, help="Trials of the evaluation, in two cells.")] = 4_000,
+    turns: Annotated[int, typer.Option(min=20, help="Model calls of each.")] = 200,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Make it here, and leave it; else it is removed.")
+    ] = None,
+) -> None:
+    """Measure reporting, comparing and analysing an evaluation of long trials, which is made up first."""
+    from lego_rl.commands import bench_analyse as command
+
+    command.analyse(trials, turns, folder)

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
+from lego_rl.analysis.quality import QualitySettings, judge_by
 from lego_rl.cli_arguments import Form
 from lego_rl.commands.kept_apart import keep_apart
 from lego_rl.commands.screen import Screen
@@ -16,7 +17,7 @@ from lego_rl.errors import RunError
 from lego_rl.evaluate.trials import run_directories
 from lego_rl.messages import Message
 from lego_rl.rollout.outcome import TrialRecord
-from lego_rl.rollout.selection import Selected, SelectionSettings, select
+from lego_rl.rollout.selection import Selected, select
 from lego_rl.rollout.selection_folder import SelectionFolder
 from lego_rl.rollout.settled import settled_records
 from lego_rl.settings import validate
@@ -29,7 +30,7 @@ def run(runs: Sequence[Path], out: Path, form: Form, overrides: Sequence[str]) -
         runs: Run directories, of rollouts, training or captures.
         out: A new folder for tokens, a new file for chat.
         form: Which of both.
-        overrides: ``key=value`` strings of `SelectionSettings`.
+        overrides: ``key=value`` strings of `QualitySettings`.
 
     Raises:
         RunError: A run cannot be read, nothing is left, or `out` is there already.
@@ -38,8 +39,8 @@ def run(runs: Sequence[Path], out: Path, form: Form, overrides: Sequence[str]) -
     keep_apart(runs, {"--out": out})
     if out.exists():
         raise RunError(f"{out} is there already", "name another place with --out")
-    settings = validate(SelectionSettings, plain(overrides), guide="docs/analysis.md")
-    selected = select(_records(runs), settings)
+    settings = validate(QualitySettings, plain(overrides), guide="docs/analysis.md")
+    selected = select(_records(runs), settings, judge_by(settings))
     screen = Screen()
     screen.print(table(selected))
     if not selected.chosen:

@@ -55,17 +55,26 @@ class Selected:
 type _Rule = tuple[str, Callable[[TrialRecord], bool]]
 
 
-def select(records: Iterable[TrialRecord], settings: SelectionSettings) -> Selected:
+type Judge = Callable[[TrialRecord], str | None]
+"""Names the rule that a trial breaks of those that are not known here; ``None`` where it breaks none."""
+
+
+def no_further_rule(_: TrialRecord) -> None:
+    """There is none."""
+
+
+def select(records: Iterable[TrialRecord], settings: SelectionSettings, further: Judge = no_further_rule) -> Selected:
     """Choose among records.
 
     Args:
         records: Of one or several runs.
         settings: What is wanted.
+        further: Is asked of trials that break no rule of these settings, such as what their conversations say.
     """
     found, rules = Selected(), list(_rules(settings))
     for record in records:
         found.seen += 1
-        broken = next((name for name, holds in rules if not holds(record)), None)
+        broken = next((name for name, holds in rules if not holds(record)), None) or further(record)
         if broken is None:
             found.chosen.append(record)
         else:

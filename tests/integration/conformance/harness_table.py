@@ -1,10 +1,16 @@
 """What each harness is expected to show in the situations: one table, for the tests of every run and the long ones."""
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from lego_rl.conformance.trial import Bench, try_all
+from lego_rl.analysis.document import read_document
+from lego_rl.analysis.tables import tool_table
+from lego_rl.analysis.view import view_of
+from lego_rl.conformance.trial import Bench, Report, try_all
+from lego_rl.gateway.atif import to_atif
 from lego_rl.gateway.trajectory import CallRole
 from lego_rl.harness.base import OptionValue
 
@@ -95,12 +101,28 @@ def check_every_situation(name: str) -> None:
     expected = EXPECTED[name]
     reports = asyncio.run(try_all(Bench.prepare(name, expected.options)))
     assert {report.situation.name: report.broken for report in reports if not report.held} == {}
+    for report in reports:
+        check_analysis_knows(name, report)
     calls = CALLS | expected.calls
     found = {report.situation.name: counted(expected, report.situation.name, report.roles) for report in reports}
     assert found == {name: counted(expected, name, calls[name]) for name in found}
     assert {report.situation.name: report.missing for report in reports if report.missing} == (
         {} if expected.subagent else {"subagent": "subagent", "subagents": "subagent"}
     )
+
+
+def check_analysis_knows(name: str, report: Report) -> None:
+    """The analysis of behaviour knows every tool that the harness really offers, and what each call of a fix does."""
+    if report.trajectory is None:
+        return
+    table = tool_table(name)
+    assert {tool.name for tool in report.trajectory.tools} <= set(table.tools)
+    if report.situation.name == "fix":
+        document = to_atif(report.trajectory, harness=name, version="", session_id="").to_json_dict()
+        view = view_of(read_document(Path(name), json.dumps(document)), table)
+        kinds = [action.kind.value for call in view.calls for action in call.actions]
+        assert [kind for kind in kinds if kind not in {"other", "finish"}] == ["search", "read", "edit", "read"]
+        assert not any(call.malformed or call.failed for call in view.calls)
 
 
 def counted(expected: Expected, situation: str, calls: Calls) -> Calls | set[CallRole]:
