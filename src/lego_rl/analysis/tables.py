@@ -16,7 +16,7 @@ from lego_rl.analysis.actions import Action, Kind, edit
 from lego_rl.analysis.shell import patched_files, shell_actions
 from lego_rl.documents import read_toml
 from lego_rl.errors import ConfigError
-from lego_rl.settings import Settings, nearest
+from lego_rl.settings import Settings
 
 type Role = Literal["read", "edit", "test", "search", "finish", "other", "shell", "patch"]
 """A kind of action; or ``shell``, a command that says itself what it does, or ``patch``, which names its files."""
@@ -127,5 +127,8 @@ def tool_table(harness: str) -> ToolTable:
         ConfigError: There is none.
     """
     if harness not in table_names():
-        raise ConfigError(f"nothing is known of the tools of harness {harness!r}", nearest(harness, table_names()))
+        raise ConfigError(
+            f"nothing is known of the tools of harness {harness!r}",
+            f"say what they do in src/lego_rl/analysis/tools/{harness}.toml (docs/harnesses.md)",
+        )
     return ToolTable.model_validate(read_toml((_FOLDER / f"{harness}{_SUFFIX}").read_text(encoding="utf-8")))

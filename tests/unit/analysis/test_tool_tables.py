@@ -32,10 +32,10 @@ def test_patterns_of_failure_are_regular_expressions(name: str) -> None:
         assert not re.search(pattern, "def total(cost, fee):\n    return cost - fee\n", re.MULTILINE)
 
 
-def test_an_unknown_harness_is_refused_with_the_nearest() -> None:
-    with pytest.raises(ConfigError, match="claude-codes") as caught:
-        tool_table("claude-codes")
-    assert "claude-code" in caught.value.fix
+def test_a_harness_without_a_table_is_refused_with_the_place_for_one() -> None:
+    with pytest.raises(ConfigError, match="'quill'") as caught:
+        tool_table("quill")
+    assert "analysis/tools/quill.toml" in caught.value.fix
 
 
 def test_a_tool_that_no_table_names_does_nothing_in_particular() -> None:

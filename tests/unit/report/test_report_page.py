@@ -12,7 +12,9 @@ import pytest
 from fake_run import FakeRun, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from lego_rl.cli import app
 from lego_rl.gateway.store import TRAJECTORY_FILE
 from lego_rl.plain_text import plain
 from lego_rl.report.cut_text import MOST_CHARS, cut
@@ -71,6 +73,16 @@ def test_the_page_shows_the_run(run: FakeRun) -> None:
         assert expected in page.text
     assert page.elements["svg"] >= 9
     assert page.elements["polyline"] >= 1
+
+
+def test_page_and_terminal_show_what_agents_did_before_and_after(run: FakeRun) -> None:
+    page = compared(run)
+    shown = CliRunner().invoke(app, ["report", str(run.path)], catch_exceptions=False).stdout
+    for text in (page.text.lower(), shown):
+        assert "behaviour: before and after" in text
+        assert "files read before the first edit" in text
+    # Before, nobody edited a file.
+    assert re.search(r"^re-reads a file after editing it +– +– +0\.000 \[0\.000, 0\.793\] +0/1 +–$", shown, re.M)
 
 
 @pytest.mark.parametrize(("gate", "expected"), [("0.99999", ["gate 0.99999"]), (None, [])])
