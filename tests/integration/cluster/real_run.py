@@ -6,7 +6,7 @@ context is exceeded and the harness summarises: it has several segments. Some tr
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.tasks.build import build_pool
 from lego_rl.tasks.index.build import build_index
-from tests.integration.cluster.verl_process import ROOT, VerlRun, environment, run
+from tests.integration.cluster.verl_process import MAIN, ROOT, VerlRun, environment, run
 
 STEPS = 3
 PROMPTS, TRIALS = 2, 4
@@ -133,6 +133,11 @@ def real_run(
         timeout: Seconds.
         environment: What verl finds there.
     """
+    return finished(prepared, command_of(prepared, settings, *extra), timeout=timeout, environment=environment)
+
+
+def command_of(prepared: Prepared, settings: tuple[str, ...], *extra: str) -> list[str]:
+    """Write what a run is given; the line that starts it, arguments as for `real_run`."""
     folder, names, files = prepared.folder, prepared.names, prepared.files
     recipe_of = [*SETTINGS, *settings, f"tasks.pool={folder / 'index.parquet'}"]
     published = ROOT / "recipes" / "cluster-cpu.toml"
@@ -155,13 +160,13 @@ def real_run(
         "trainer.v1.sampler.custom_sampler.path=pkg://observed",
         f"trainer.v1.sampler.custom_sampler.name=WrittenBuffer{'Async' * asynchronous}",
     )
-    ended = run(
-        folder,
-        [*_without(overrides(recipe, files), observed), *observed, *extra],
-        files.run / "verl.jsonl",
-        timeout=timeout,
-        env=environment,
-    )
+    return [*MAIN, *_without(overrides(recipe, files), observed), *observed, *extra]
+
+
+def finished(prepared: Prepared, line: Sequence[str], *, timeout: float, environment: Mapping[str, str]) -> RealRun:
+    """Run a line of `command_of` to its end; what it has trained on, in earlier starts too."""
+    folder, files = prepared.folder, prepared.files
+    ended = run(folder, line, files.run / "verl.jsonl", timeout=timeout, env=environment)
     written = sorted((folder / "batches").glob("*.json"), key=lambda path: int(path.stem))
     return RealRun(folder, ended, [Batch(**json.loads(path.read_text(encoding="utf-8"))) for path in written])
 

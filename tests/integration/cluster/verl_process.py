@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[3]
 PYTHON = ROOT / ".cache" / "verl" / "bin" / "python"
+MAIN = (str(PYTHON), "-m", "verl.trainer.main_ppo")
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,12 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def run(folder: Path, overrides: Iterable[str], metrics: Path, *, timeout: float, env: Mapping[str, str]) -> VerlRun:
-    """Run verl to its end with exactly these overrides.
+def run(folder: Path, line: Sequence[str], metrics: Path, *, timeout: float, env: Mapping[str, str]) -> VerlRun:
+    """Run verl to its end.
 
     Args:
         folder: Where it works.
-        overrides: Hydra's.
+        line: What starts it: `MAIN` and Hydra's overrides.
         metrics: Where it is told to write its metrics.
         timeout: Seconds; then it is interrupted, and whoever it started with it.
         env: Its environment, such as `environment` makes.
@@ -71,7 +72,7 @@ def run(folder: Path, overrides: Iterable[str], metrics: Path, *, timeout: float
     log = folder / "verl.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [PYTHON, "-m", "verl.trainer.main_ppo", *overrides],
+            line,
             cwd=folder,
             env=env,
             stdout=out,
