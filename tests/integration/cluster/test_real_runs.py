@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lego_rl.cluster.rows import rows_of
 from lego_rl.rollout.faults import Ended
 from lego_rl.rollout.outcome import TrialRecord
 from tests.integration.cluster.ray_nodes import two_nodes
@@ -121,13 +122,15 @@ def test_every_row_is_a_segment_of_a_trial_folder(ran: RealRun) -> None:
 
 
 def test_a_trial_of_several_segments_is_several_rows_of_one_reward(ran: RealRun) -> None:
-    rows = [row for batch in ran.batches for row in batch.rows]
-    several = {row["extra"]["trial"] for row in rows if row["extra"]["segments"] > 1}
+    """Whether a trial of several is trained on is its group's luck; that it is several rows is not."""
+    several = {record.spec.id: rows_of(record.trajectory) for record in ran.records() if record.trajectory}
+    several = {trial: rows for trial, rows in several.items() if len(rows) > 1}
     assert several
-    for trial in several:
-        own = [row["extra"] for row in rows if row["extra"]["trial"] == trial]
-        assert sorted(extra["segment"] for extra in own) == [*range(own[0]["segments"])]
-        assert len({extra["reward_extra_info"]["solved"] for extra in own}) == 1
+    for trial, expected in several.items():
+        assert sum(row.weight for row in expected) == pytest.approx(1.0)
+        own = [row["extra"] for batch in ran.batches for row in batch.rows if row["extra"]["trial"] == trial]
+        assert sorted(extra["segment"] for extra in own) in ([], [*range(len(expected))])
+        assert len({extra["reward_extra_info"]["solved"] for extra in own}) <= 1
 
 
 def test_trials_without_an_inference_server_are_in_no_batch(ran: RealRun) -> None:
