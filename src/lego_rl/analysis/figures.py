@@ -19,7 +19,8 @@ LOOP = 3
 RECOVERY = 3
 """A failure is recovered from within so many calls."""
 _ASKS_FOR_TESTS = re.compile(
-    r"\brun\b[^.\n]{0,40}\b(?:tests?|suite)\b|\b(?:pytest|unittest|tox|nox)\b|\bmake (?:test|check)\b", re.IGNORECASE
+    r"\b(?:run|execute)\b[^.\n]{0,40}\b(?:tests?|suite|pytest|unittest|tox|nox)\b|\bmake (?:test|check)\b",
+    re.IGNORECASE,
 )
 _TEST_PATH = re.compile(
     r"(?:^|/)(?:tests?|testing|__tests__|spec)/|(?:^|/)(?:test_[^/]*|[^/]*_test|[^/]*\.(?:test|spec))\.\w+\Z"

@@ -7,7 +7,7 @@ nothing by itself, and neither does what is not known.
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from lego_rl.analysis.actions import Action, Kind, edit
@@ -17,6 +17,8 @@ from lego_rl.settings import Settings
 
 _MOST_DEPTH = 4
 """Shells within shells that are looked into."""
+_MOST_KEPT = 1_024
+"""Commands whose actions are kept."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _NUMBER = re.compile(r"[\d.]+[smhd]?\Z")
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+?)\s*$", re.MULTILINE)
@@ -57,9 +59,10 @@ def programs() -> Programs:
     return Programs.model_validate(read_toml(text))
 
 
-def shell_actions(command: str) -> list[Action]:
-    """Everything that a command does that is known, in order; empty if nothing is."""
-    return list(_actions(command, "", _MOST_DEPTH))
+@lru_cache(_MOST_KEPT)
+def shell_actions(command: str) -> tuple[Action, ...]:
+    """Everything that a command does that is known, in order; empty if nothing is. Agents give many commands twice."""
+    return tuple(_actions(command, "", _MOST_DEPTH))
 
 
 def patched_files(patch: str) -> list[str]:

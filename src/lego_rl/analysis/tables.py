@@ -74,7 +74,7 @@ class ToolTable(Settings):
     def _of_command(self, command: str) -> tuple[Action, ...]:
         if self.finish_command is not None and self.finish_command in command:
             return (Action(Kind.FINISH),)
-        return tuple(shell_actions(command)) or (Action(Kind.OTHER),)
+        return shell_actions(command) or (Action(Kind.OTHER),)
 
     def has_failed(self, name: str, result: str) -> bool:
         """Whether a call's result says that it failed."""

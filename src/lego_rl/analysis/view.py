@@ -5,9 +5,10 @@ harness says to the policy is not the policy's: of it, only the request is kept,
 it failed.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+import msgspec
 
 from lego_rl.analysis.actions import Action, Kind
 from lego_rl.analysis.document import Call, Document, Step
@@ -95,7 +96,7 @@ def _neutral(
     call: Call, result: str | None, required: dict[str, frozenset[str]], table: ToolTable
 ) -> tuple[NeutralCall, int]:
     """A call, and the length of its arguments as JSON."""
-    arguments = json.dumps(call.arguments, sort_keys=True)
+    arguments = _ENCODER.encode(call.arguments).decode()
     failed = None if result is None else table.has_failed(call.function_name, result)
     asked = required.get(call.function_name)
     malformed = (asked is None or not asked.issubset(call.arguments)) and failed is not False
@@ -112,6 +113,7 @@ def _neutral(
     )
 
 
+_ENCODER = msgspec.json.Encoder(order="sorted")
 _NOTHING = Action(Kind.OTHER)
 """What a call does that was not carried out."""
 

@@ -1,9 +1,9 @@
 """Stored conversations of long trials, as many as are asked for, each different and none of them a copy.
 
-Invariant: what is written is what `gateway.transcript_store` writes and reads, but for bzip2's blocks: a conversation
-is put together of parts that were compressed before, each a stream of its own, which any reader of bzip2 takes. A part
-is of one of several kinds at its place, so a few dozen parts make millions of conversations; text and calls of each are
-those of a coding agent at work on the standard library.
+Invariant: what is written is what `gateway.transcript_store` writes and reads, but for this: a conversation is put
+together of parts that were compressed before, each a block of bzip2 and a stream of its own, which any reader takes. A
+part is of one of several kinds at its place, so a few dozen parts make millions of conversations; text and calls of
+each are those of a coding agent at work on the standard library.
 """
 
 import bz2
@@ -58,7 +58,7 @@ class Texts:
         head = {**self._head, "session_id": trial, "trajectory_id": f"{trial}.0", "extra": {"lego_rl": ours}}
         begin = json.dumps(head, separators=(",", ":"))[:-1] + ',"steps":['
         middle = b"".join(chosen.choice(kinds) for kinds in self._parts)
-        return bz2.compress(begin.encode()) + middle + bz2.compress(b"]}")
+        return bz2.compress(begin.encode(), 1) + middle + bz2.compress(b"]}", 1)
 
     @cached_property
     def _head(self) -> Mapping[str, object]:
@@ -76,7 +76,7 @@ class Texts:
         document = to_atif(self._transcript(kind), harness="claude-code", version="1", session_id="").to_json_dict()
         steps = [json.dumps(step, ensure_ascii=False, separators=(",", ":")) for step in document["steps"]]
         texts = [",".join(steps[at : at + _PART_TURNS]) for at in range(0, len(steps), _PART_TURNS)]
-        return [bz2.compress(("," * bool(at) + text).encode()) for at, text in enumerate(texts)]
+        return [bz2.compress(("," * bool(at) + text).encode(), 1) for at, text in enumerate(texts)]
 
     def _transcript(self, kind: int) -> Transcript:
         tools = tuple(Tool(name, "", {"type": "object", "required": [key]}) for name, key in _TOOLS.items())

@@ -34,7 +34,7 @@ from lego_rl.rollout.trial_folder import FORMAT, OUTCOME_FILE, OutcomeFile
 _OUTCOME = TypeAdapter(OutcomeFile)
 _ATTEMPTS = 8
 _CELLS = (PlannedCell("first", "claude-code"), PlannedCell("second", "claude-code"))
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.5
 _CALLS = json.dumps({"format": 1, "calls": []}).encode()
 
 

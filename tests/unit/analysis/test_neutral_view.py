@@ -109,7 +109,8 @@ def test_a_tool_that_was_not_offered_but_was_carried_out_is_no_malformed_call() 
 def test_a_request_for_tests_is_seen() -> None:
     asked = conversation([], "Mend it, then run the tests.")
     assert figures(view("codex", asked)).asked_for_tests
-    assert not figures(view("codex", conversation([], "The tests of the parser are wrong."))).asked_for_tests
+    for said in ("The tests of the parser are wrong.", "The plugin for pytest loses its cache."):
+        assert not figures(view("codex", conversation([], said))).asked_for_tests
 
 
 @pytest.mark.parametrize(
