@@ -18,7 +18,7 @@ from lego_rl.cluster.sampler import TrialReplayBuffer, TrialReplayBufferAsync
 from lego_rl.engine.protocol import EngineError
 
 FIELDS = ("prompts", "responses", "response_mask", "rollout_log_probs", "routed_experts", "rm_scores")
-STALE_SEC = 120.0
+STALE_SEC = 300.0
 _BROKEN_HOSTS = Hosts()
 
 

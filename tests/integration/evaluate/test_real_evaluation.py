@@ -96,20 +96,19 @@ def test_every_verdict_is_the_same_once_more(source: str, evaluated: Path) -> No
         assert (delta["false_zeros"], delta["false_ones"], delta["undecided"]) == ([], [], [])
 
 
-def test_a_verdict_that_is_not_what_it_was_is_named(evaluated: Path, tmp_path: Path) -> None:
-    """A zero of a trial whose patch solves its task, as an unlucky machine would have left it."""
+def test_a_verdict_that_is_not_what_it_was_is_named(evaluated: Path) -> None:
+    """A reward that the trial's report does not give, as an unlucky machine would have left it; a zero, if one is."""
     cell = next((evaluated / "out").glob("cells/demo--claude-code/*"))
     trials = {path.parent.name: json.loads(path.read_text()) for path in cell.glob("trials/*/outcome.json")}
-    name, outcome = next(((n, o) for n, o in trials.items() if o["outcome"]["reward"] == 1), (None, None))
-    if name is None or outcome is None:
-        pytest.fail("no trial is solved: choose tasks that the policy sometimes solves")
+    name, outcome = max(trials.items(), key=lambda each: each[1]["outcome"]["reward"])
+    earned = outcome["outcome"]["reward"]
+    outcome["outcome"]["reward"] = 1 - earned
     path = cell / "trials" / name / "outcome.json"
     kept = path.read_text()
-    outcome["outcome"]["reward"] = 0
     path.write_text(json.dumps(outcome))
     try:
         said = lego("regrade", cell, "--from", "report", code=1)
     finally:
         path.write_text(kept)
-    assert f"{name}: a false zero: it earns 1 now" in said
+    assert f"{name}: a false {'zero' if earned else 'one'}: it earns {earned} now" in said
     assert "1 of 6 verdicts are not what they were" in said
