@@ -24,6 +24,7 @@ _TOOLS = {"Bash": "command", "Read": "file_path", "Edit": "file_path", "Grep": "
 """Tool → the argument that it must be given."""
 _RESULT_CHARS = 3_300
 _THOUGHT_CHARS = 500
+_BLOCK = 4
 _PART_TURNS = 20
 _KINDS = 12
 """Of parts for each place."""
@@ -58,7 +59,7 @@ class Texts:
         head = {**self._head, "session_id": trial, "trajectory_id": f"{trial}.0", "extra": {"lego_rl": ours}}
         begin = json.dumps(head, separators=(",", ":"))[:-1] + ',"steps":['
         middle = b"".join(chosen.choice(kinds) for kinds in self._parts)
-        return bz2.compress(begin.encode(), 1) + middle + bz2.compress(b"]}", 1)
+        return bz2.compress(begin.encode(), _BLOCK) + middle + bz2.compress(b"]}", _BLOCK)
 
     @cached_property
     def _head(self) -> Mapping[str, object]:
@@ -76,7 +77,7 @@ class Texts:
         document = to_atif(self._transcript(kind), harness="claude-code", version="1", session_id="").to_json_dict()
         steps = [json.dumps(step, ensure_ascii=False, separators=(",", ":")) for step in document["steps"]]
         texts = [",".join(steps[at : at + _PART_TURNS]) for at in range(0, len(steps), _PART_TURNS)]
-        return [bz2.compress(("," * bool(at) + text).encode(), 1) for at, text in enumerate(texts)]
+        return [bz2.compress(("," * bool(at) + text).encode(), _BLOCK) for at, text in enumerate(texts)]
 
     def _transcript(self, kind: int) -> Transcript:
         tools = tuple(Tool(name, "", {"type": "object", "required": [key]}) for name, key in _TOOLS.items())
