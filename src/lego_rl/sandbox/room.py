@@ -30,7 +30,7 @@ def check_room(settings: SandboxSettings, state: State, allowed: Sequence[Limits
         settings: How they are isolated; pods are on machines of their own.
         state: Where sandboxes keep their files.
         allowed: The limits of every task.
-        concurrency: Trials at the same time.
+        concurrency: Trials at the same time; the key of that name in a recipe, whichever part of it holds it.
 
     Returns:
         What to be told of: they may use more memory than the machine has. Few ever do at the same time.
@@ -44,7 +44,7 @@ def check_room(settings: SandboxSettings, state: State, allowed: Sequence[Limits
     if limit != resource.RLIM_INFINITY and limit < handles:
         raise SandboxError(
             f"{concurrency} trials at once need {handles} open files, and this process may have {limit}",
-            f"raise it (ulimit -n {handles}) or lower rollout.concurrency",
+            f"raise it (ulimit -n {handles}) or lower the concurrency",
         )
     if settings.environment == "kubernetes":
         return None
@@ -54,14 +54,14 @@ def check_room(settings: SandboxSettings, state: State, allowed: Sequence[Limits
         return None
     return (
         f"{concurrency} trials at once may use {memory} MiB of memory and this machine has {installed}: "
-        "if some are killed for it, lower rollout.concurrency or memory_mb of the tasks"
+        "if some are killed for it, lower the concurrency or memory_mb of the tasks"
     )
 
 
 def _check_disk(state: State, each_mb: int, concurrency: int) -> None:
     free = free_bytes(existing(state.root)) // _MIB
     if free < concurrency * each_mb:
-        fits = f"lower rollout.concurrency to {free // each_mb}, " if free >= each_mb else ""
+        fits = f"lower the concurrency to {free // each_mb}, " if free >= each_mb else ""
         raise SandboxError(
             f"{concurrency} trials at once may write {concurrency * each_mb} MiB, and {state.root} has room for {free}",
             f"{fits}lower sandbox.disk_mb (storage_mb of the tasks), or set sandbox.state to a folder on a larger disk",

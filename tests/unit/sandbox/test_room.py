@@ -37,7 +37,7 @@ def test_there_is_room(tmp_path: Path) -> None:
 def test_the_disk_is_too_small(tmp_path: Path) -> None:
     with pytest.raises(SandboxError, match="3 trials at once may write 120 MiB, and") as told:
         checked(tmp_path, SMALL, LARGE, concurrency=3)
-    assert "has room for 100; lower rollout.concurrency to 2, lower sandbox.disk_mb" in str(told.value)
+    assert "has room for 100; lower the concurrency to 2, lower sandbox.disk_mb" in str(told.value)
     with pytest.raises(SandboxError, match=r"room for 100; lower sandbox\.disk_mb"):
         checked(tmp_path, Limits(disk_mb=51), concurrency=1)
 
