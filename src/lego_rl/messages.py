@@ -3,8 +3,9 @@
 It knows no wire format and no tokens. Text is kept byte for byte as it was received.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Literal
 
 type Json = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
@@ -58,3 +59,20 @@ class Tool:
     name: str
     description: str
     parameters: Mapping[str, Json] = field(default_factory=dict)
+
+
+def as_templates_take(messages: Sequence[Message]) -> Iterator[Message]:
+    """A conversation as the chat templates of open models take it: one system message, and that at the start.
+
+    Harnesses send several (system blocks, reminders). Those at the start are joined by an empty line; a later one is
+    the user's.
+    """
+    opening = [*takewhile(lambda message: message.role == "system", messages)]
+    if opening:
+        yield Message("system", "\n\n".join(message.content for message in opening))
+    yield from map(as_users, messages[len(opening) :])
+
+
+def as_users(message: Message) -> Message:
+    """What a message is within a conversation: a system's is the user's, any other is what it was."""
+    return Message("user", message.content) if message.role == "system" else message

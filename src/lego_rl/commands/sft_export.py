@@ -1,7 +1,7 @@
 """``lego-rl export-sft``: trials that are worth learning from, token-exact or as chat messages."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from lego_rl.config.load import plain
 from lego_rl.durable import write_text
 from lego_rl.errors import RunError
 from lego_rl.evaluate.trials import run_directories
-from lego_rl.messages import Message
+from lego_rl.messages import Message, as_templates_take
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.selection import Selected, select
 from lego_rl.rollout.selection_folder import SelectionFolder
@@ -74,8 +74,8 @@ def chats(record: TrialRecord) -> Iterator[dict[str, Any]]:
         yield {"messages": list(_messages(conversation)), "tools": tools, "trial": record.spec.id}
 
 
-def _messages(conversation: Iterable[Message]) -> Iterator[dict[str, Any]]:
-    for message in conversation:
+def _messages(conversation: Sequence[Message]) -> Iterator[dict[str, Any]]:
+    for message in as_templates_take(conversation):
         said: dict[str, Any] = {"role": message.role, "content": message.content}
         if message.reasoning is not None:
             said["reasoning_content"] = message.reasoning

@@ -5,8 +5,7 @@ models send it; it goes back only where the settings say so, for some refuse it.
 """
 
 import json
-from collections.abc import Iterable, Sequence
-from itertools import takewhile
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel, Field, ValidationError
@@ -15,7 +14,7 @@ from lego_rl.engine.chat_protocol import ChatReply, ChatSampling
 from lego_rl.engine.chat_settings import ChatSettings
 from lego_rl.engine.protocol import Timings
 from lego_rl.json_text import BODY_DEPTH, VALUE_DEPTH, read_json
-from lego_rl.messages import Json, Message, Tool, ToolCall
+from lego_rl.messages import Json, Message, Tool, ToolCall, as_templates_take
 
 _RAW = "_raw"
 """In whose place arguments are left that are no JSON object: the harness says so to the policy."""
@@ -69,7 +68,7 @@ def body_of(
     body: dict[str, Json] = {
         **settings.extra,
         "model": settings.model,
-        "messages": list(_messages(messages, settings.reasoning)),
+        "messages": [_message(message, settings.reasoning) for message in as_templates_take(messages)],
         settings.output_key: sampling.max_tokens,
         "stream": False,
     }
@@ -135,19 +134,10 @@ def _read_call(call: _ToolCall) -> tuple[ToolCall, bool]:
 type _ReasoningName = Literal["leave_out", "reasoning_content", "reasoning"]
 
 
-def _messages(messages: Sequence[Message], reasoning: _ReasoningName) -> Iterable[Json]:
-    """As the chat templates of open models take them: one system message, at the start. A later one is the user's."""
-    opening = list(takewhile(lambda message: message.role == "system", messages))
-    if opening:
-        yield {"role": "system", "content": "\n\n".join(message.content for message in opening)}
-    for message in messages[len(opening) :]:
-        yield _message(message, reasoning)
-
-
 def _message(message: Message, reasoning: _ReasoningName) -> dict[str, Json]:
     match message.role:
         case "system" | "user":
-            return {"role": "user", "content": message.content}
+            return {"role": message.role, "content": message.content}
         case "tool":
             return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.content}
         case "assistant":

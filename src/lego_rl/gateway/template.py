@@ -25,7 +25,7 @@ from lego_rl.documents import read_json
 from lego_rl.errors import TemplateError
 from lego_rl.gateway.encoding import MARK, Encoder
 from lego_rl.gateway.template_language import template_environment
-from lego_rl.messages import Json, Message, Tool
+from lego_rl.messages import Json, Message, Tool, as_templates_take, as_users
 
 _REFUSALS = (
     jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError,
@@ -126,7 +126,7 @@ class ChatTemplate:
         Raises:
             TemplateError: The template refuses the messages.
         """
-        prepared = [self._quote(_message_spec(_demote(message))) for message in messages]
+        prepared = [self._quote(_message_spec(as_users(message))) for message in messages]
         ids = self._encoder.encode(self._after_stub(prepared))
         return ids[1:] if after == self.end_of_turn else ids
 
@@ -202,10 +202,7 @@ class ChatTemplate:
         return prepared
 
     def _prepare(self, messages: Sequence[Message]) -> list[Any]:
-        front = next((index for index, message in enumerate(messages) if message.role != "system"), len(messages))
-        system = "\n\n".join(message.content for message in messages[:front])
-        head = [Message("system", system)] if front else []
-        return [self._quote(_message_spec(m)) for m in (*head, *map(_demote, messages[front:]))]
+        return [self._quote(_message_spec(message)) for message in as_templates_take(messages)]
 
     def _after_stub(self, prepared: list[Any]) -> str:
         rendered = self._render([*self._stub, *prepared], None)
@@ -268,10 +265,6 @@ def _not_verbatim() -> TemplateError:
 def _squash(text: str) -> str:
     """Text without its white space."""
     return "".join(text.split())
-
-
-def _demote(message: Message) -> Message:
-    return Message("user", message.content) if message.role == "system" else message
 
 
 def _message_spec(message: Message) -> dict[str, Any]:
