@@ -69,9 +69,10 @@ def regrade(
         From, typer.Option("--from", help="patch: run the tests again; report: read what they left again.")
     ] = From.PATCH,
     sample: Annotated[int | None, typer.Option(min=1, metavar="N", help="So many trials of each run.")] = None,
+    at_once: Annotated[int, typer.Option(min=1, help="Trials at a time.")] = 2,
     overrides: SandboxKeys = [],  # noqa: B006
 ) -> None:
-    """Make the verdicts of a run again, and name every trial whose verdict is another one."""
+    """Make the verdicts of a run again, or what is left of them, and name every trial whose verdict is another one."""
     from lego_rl.commands import regrade as command
 
-    command.run(run, source, sample, overrides)
+    command.run(run, source, sample, at_once, overrides)

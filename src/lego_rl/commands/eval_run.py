@@ -123,7 +123,9 @@ def run_config(config: EvaluationConfig, part: Shard, only: Sequence[str] | None
     if progress.capped is not None:
         screen.print(f"{progress.capped}: what is missing is run by the same command with a higher one", style="yellow")
     for cell in cells if progress.capped is None else ():
-        regrade_sample(cell.directory.path, config.evaluation.regrade, config.sandbox, LABEL)
+        regrade_sample(
+            cell.directory.path, config.evaluation.regrade, config.running.concurrency, config.sandbox, LABEL
+        )
     report_folders([config.evaluation.dir])
     return progress.missing
 

@@ -3,18 +3,17 @@
 Invariant: shards are of one plan, and no trial counts twice: two folders that both hold one are refused.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from lego_rl.documents import read_json
 from lego_rl.durable import write_text
 from lego_rl.errors import RunError
+from lego_rl.evaluate.made_from import From
 from lego_rl.evaluate.plan import Plan, PlannedCell
-from lego_rl.evaluate.regrade import REGRADED
+from lego_rl.evaluate.regraded_file import RegradedFile
 from lego_rl.evaluate.results import Cell, Evaluation, RegradeDelta
 from lego_rl.evaluate.review import ReviewedAttempt, is_session
 from lego_rl.evaluate.trials import EvaluatedTrial, read_trials
@@ -154,8 +153,8 @@ def _standings(path: Path) -> list[Standing]:
 def _regraded(folders: Sequence[Path], cells: Sequence[PlannedCell]) -> dict[str, RegradeDelta]:
     found: dict[str, RegradeDelta] = {}
     for cell in cells:
-        parts = [_delta(shard / REGRADED) for shard in cell_folders(folders, cell) if (shard / REGRADED).is_file()]
-        if parts:
+        deltas = [RegradedFile(shard, From.PATCH).delta() for shard in cell_folders(folders, cell)]
+        if parts := [delta for delta in deltas if delta is not None]:
             found[cell.name] = RegradeDelta(
                 trials=sum(each.trials for each in parts),
                 agree=sum(each.agree for each in parts),
@@ -166,12 +165,4 @@ def _regraded(folders: Sequence[Path], cells: Sequence[PlannedCell]) -> dict[str
     return found
 
 
-def _delta(path: Path) -> RegradeDelta:
-    try:
-        return _DELTA.validate_python(read_json(path.read_text(encoding="utf-8"))["delta"])
-    except (OSError, ValueError, KeyError, TypeError, json.JSONDecodeError) as error:
-        raise RunError(f"{path} cannot be read: {error}", "delete it, and make it with: lego-rl regrade") from error
-
-
 _STANDINGS = TypeAdapter(list[Standing])
-_DELTA = TypeAdapter(RegradeDelta)

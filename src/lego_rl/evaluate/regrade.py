@@ -4,6 +4,7 @@ Invariant: both ways are the grader's own. From a report nothing is run, so what
 from a patch the tests run again, so what differs may be a flaky test or a machine.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,9 +21,6 @@ from lego_rl.sandbox.verdict import Patch
 from lego_rl.tasks.content import directory_digest
 from lego_rl.tasks.task import Task
 
-REGRADED = "regraded.json"
-"""Beside the trials of a run: what grading them again found."""
-
 
 @dataclass(frozen=True)
 class Stored:
@@ -37,6 +35,11 @@ class Stored:
     trial: str
     head: OutcomeFile
     folder: TrialFolder
+
+    @property
+    def reward(self) -> int:
+        """The reward that it has."""
+        return int(self.head.outcome.reward or 0)
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,12 @@ def stored(directory: RunDirectory) -> Iterator[Stored]:
             yield Stored(trial, folder.head, folder)
 
 
+def drawn(trials: Sequence[Stored], count: int) -> list[Stored]:
+    """A sample by chance, always the same one: of more trials it keeps all but those that further ones displace."""
+    by_chance = sorted(trials, key=lambda each: hashlib.sha256(each.trial.encode()).digest())
+    return sorted(by_chance[:count], key=lambda each: each.trial)
+
+
 def delta_of(found: Sequence[Regraded]) -> RegradeDelta:
     """What came of a sample."""
     return RegradeDelta(
@@ -96,7 +105,7 @@ class Again:
 
     async def grade(self, one: Stored, source: From) -> Regraded:
         """Grade a trial again."""
-        before = int(one.head.outcome.reward or 0)
+        before = one.reward
         try:
             after = await self._reward(one, source)
         except (TaskError, SandboxError) as error:

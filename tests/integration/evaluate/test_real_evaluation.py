@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -87,10 +88,12 @@ def test_a_review_costs_what_its_sessions_took(evaluated: Path) -> None:
     assert {word for each in standing for word in each["decisions"]} <= {"accepted", "sent_back", "undecided"}
 
 
-@pytest.mark.parametrize("source", ["patch", "report"])
-def test_every_verdict_is_the_same_once_more(source: str, evaluated: Path) -> None:
+@pytest.mark.parametrize(("source", "name"), [("patch", "regraded.json"), ("report", "regraded-from-report.json")])
+def test_every_verdict_is_the_same_once_more(source: str, name: str, evaluated: Path) -> None:
     lego("regrade", evaluated / "out", "--from", source)
-    for path in (evaluated / "out").glob("cells/*/*/regraded.json"):
+    found = list((evaluated / "out").glob(f"cells/*/*/{name}"))
+    assert len(found) == 2
+    for path in found:
         delta = json.loads(path.read_text())["delta"]
         assert delta["trials"] == delta["agree"] > 0
         assert (delta["false_zeros"], delta["false_ones"], delta["undecided"]) == ([], [], [])
@@ -107,8 +110,8 @@ def test_a_verdict_that_is_not_what_it_was_is_named(evaluated: Path) -> None:
     kept = path.read_text()
     path.write_text(json.dumps(outcome))
     try:
-        said = lego("regrade", cell, "--from", "report", code=1)
+        said = lego("regrade", evaluated / "out", "--from", "report", code=1)
     finally:
         path.write_text(kept)
     assert f"{name}: a false {'zero' if earned else 'one'}: it earns {earned} now" in said
-    assert "1 of 6 verdicts are not what they were" in said
+    assert re.search(r"1 of \d+ verdicts are not what they were", said)

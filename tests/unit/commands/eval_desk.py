@@ -23,11 +23,14 @@ from lego_rl.commands.trial_watcher import TrialWatcher
 from lego_rl.config.recipe import Recipe
 from lego_rl.gateway.trajectory import Accounting
 from lego_rl.rollout.journal import Journal
-from lego_rl.rollout.outcome import TrialRecord
+from lego_rl.rollout.outcome import Reward, TrialRecord
 from lego_rl.rollout.spec import TrialSpec
 from lego_rl.rollout.store import RunDirectory
+from lego_rl.sandbox.verdict import Patch, Verdict
 from lego_rl.tasks.build import write_task
 from lego_rl.tasks.generate import generate
+from lego_rl.tasks.reports.junit import junit_key
+from lego_rl.tasks.task import Task, TestSpec
 
 TASKS = [f"comparison-train-{number:03d}" for number in range(5)]
 CONFIG = """
@@ -69,7 +72,23 @@ class Sampled(Drawn):
         self.left[0] -= 1
         seed = int.from_bytes(hashlib.sha256(f"{self.salt}{spec.seed}".encode()).digest()[:7])
         record = await super().run(replace(spec, seed=seed))
-        return replace(record, spec=spec, accounting=Accounting(calls=3, sampled_tokens=100))
+        outcome = replace(record.outcome, verdict=verdict_of(Task.load(spec.task), record.outcome.reward))
+        return replace(
+            record, spec=spec, outcome=outcome, patch=Patch(), accounting=Accounting(calls=3, sampled_tokens=100)
+        )
+
+
+def verdict_of(task: Task, reward: Reward | None) -> Verdict | None:
+    """What a task's tests leave where all of them pass, or none; ``None`` where they do not run."""
+    if reward is None:
+        return None
+    assert isinstance(task.tests, TestSpec)
+    failure = "" if reward else "<failure/>"
+    cases = "".join(
+        f'<testcase classname="{place}" name="{name}">{failure}</testcase>'
+        for place, name in map(junit_key, (*task.tests.fail_to_pass, *task.tests.pass_to_pass))
+    )
+    return Verdict(reward, report=f"<testsuite>{cases}</testsuite>".encode(), exit_status=1 - reward)
 
 
 @dataclass
