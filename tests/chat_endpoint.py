@@ -31,6 +31,7 @@ class Endpoint:
         gate: Answers wait for it.
         arrived: Counts up with every one of `bodies`.
         hung_up: Set when somebody hangs up who waits at the gate.
+        models: What the list of models is; there is none if unset.
     """
 
     says: Says
@@ -42,6 +43,10 @@ class Endpoint:
     probes: int = 0
     arrived: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
+    models: object = None
+
+    async def listed(self, _: web.Request) -> web.StreamResponse:
+        return failing(404) if self.models is None else web.json_response(self.models)
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
@@ -108,6 +113,7 @@ async def endpoint(says: Says, **changes: Any) -> AsyncIterator[Endpoint]:
     served.gate.set()
     app = web.Application(client_max_size=2**26)
     app.router.add_post("/v1/chat/completions", served.complete)
+    app.router.add_get("/v1/models", served.listed)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -13,6 +13,7 @@ from lego_rl.commands.trial_watcher import TrialWatcher
 from lego_rl.config.recipe import Recipe
 from lego_rl.engine.chat import OpenAIChatBackend
 from lego_rl.engine.chat_settings import ChatSettings
+from lego_rl.errors import ConfigError
 from lego_rl.gateway.connections import connections_each
 from lego_rl.gateway.server import ChatGateway
 from lego_rl.harness import registry
@@ -88,6 +89,7 @@ class ChatTrials:
         bundle = registry.load(recipe.harness.name)
         backend = OpenAIChatBackend(settings)
         asyncio.run(ask_once(backend, temperature))
+        asyncio.run(check_context(backend, settings.model, recipe.budget.context_tokens))
         return cls(recipe, settings, backend, harness, bundle)
 
     @contextmanager
@@ -119,10 +121,10 @@ class ChatTrials:
                 retry_pause_sec=rollout.retry_pause_sec,
                 progress=watcher.trial,
             )
-            yield ChatBatch(self._who(temperature), self.backend, runner)
+            yield ChatBatch(self.who(temperature), self.backend, runner)
 
-    def _who(self, temperature: float) -> SampledPolicy:
-        """What tells its trials from those of another: all that decides an answer, and nothing that only paces it."""
+    def who(self, temperature: float) -> SampledPolicy:
+        """Whose trials they are: all that decides an answer tells them from others', and nothing that only paces it."""
         asked = self.settings.model_dump(mode="json", include={"url", "model", "reasoning", "extra"})
         recipe = self.recipe
         said = {
@@ -140,3 +142,23 @@ async def ask_once(backend: OpenAIChatBackend, temperature: float) -> None:
     """See that an endpoint answers at all; see `OpenAIChatBackend.check`."""
     async with backend:
         await backend.check(temperature)
+
+
+async def check_context(backend: OpenAIChatBackend, model: str, asked: int) -> None:
+    """See that an endpoint has as much context as a trial may use, where it says how much that is.
+
+    Args:
+        backend: The endpoint.
+        model: The model's name there.
+        asked: Longest prompt plus answer of one call, in tokens.
+
+    Raises:
+        ConfigError: It has less: a trial would end there, and not where the budget says.
+    """
+    async with backend:
+        context = await backend.context()
+    if context is not None and context < asked:
+        raise ConfigError(
+            f"budget.context_tokens is {asked}, and {model!r} behind the endpoint has a context of {context}",
+            f"serve it with more (vllm serve --max-model-len {asked}), or set budget.context_tokens to {context}",
+        )

@@ -59,6 +59,10 @@ class EngineTrials:
         """
         return cls(recipe, check_sampling(recipe))
 
+    def who(self, temperature: float) -> SampledPolicy:
+        """Whose trials they are."""
+        return sampled_policy(self.recipe, temperature, self.policy.source, self.policy.parts.bundle)
+
     @contextmanager
     def opened(self, directory: RunDirectory, watcher: TrialWatcher, temperature: float) -> Iterator[EngineBatch]:
         """Put together what trials are run with, and lock the run.
@@ -75,5 +79,4 @@ class EngineTrials:
         from lego_rl.commands.sampling import sampling_parts  # torch: what cannot be run is refused before that
 
         with sampling_parts(self.recipe, self.policy, directory, watcher) as sampling:
-            who = sampled_policy(self.recipe, temperature, self.policy.source, self.policy.parts.bundle)
-            yield EngineBatch(who, sampling.rollouts)
+            yield EngineBatch(self.who(temperature), sampling.rollouts)

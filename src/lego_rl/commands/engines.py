@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from lego_rl.commands.vllm_servers import check_served, connected
 from lego_rl.config.recipe import EmbeddedSection, Recipe, VllmSection, token_engine
 from lego_rl.engine.embedded.engine import EmbeddedEngine
 from lego_rl.engine.embedded.stepper import EngineOptions
-from lego_rl.engine.protocol import Engine, EngineError
-from lego_rl.engine.vllm.engine import VllmEngine, VllmOptions
+from lego_rl.engine.protocol import Engine
+from lego_rl.engine.vllm.engine import VllmEngine
 from lego_rl.errors import ConfigError
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.train.checkpoints import Checkpoints
@@ -65,7 +66,8 @@ def open_engine(
         with _embedded(section, folder, version, recipe.run.seed) as embedded:
             yield OpenedEngine(embedded, embedded)
     else:
-        with _vllm(section, version) as served:
+        with connected(section, version) as served:
+            check_served(served.served, recipe)
             _serve(served, section, folder, version)
             yield OpenedEngine(served, ServedPolicy(served, checkpoint_names(folder), directory.path / _PUSHED))
 
@@ -91,24 +93,10 @@ def _embedded(section: EmbeddedSection, folder: Path, version: int, seed: int) -
     )
 
 
-def _vllm(section: VllmSection, version: int) -> VllmEngine:
-    options = VllmOptions(section.tries, section.connect_sec)
-    try:
-        return VllmEngine(section.urls, options=options, version=version)
-    except EngineError as error:
-        raise ConfigError(str(error), "start it with lego-rl serve policy MODEL, or mend engine.urls") from error
-
-
 def _serve(engine: VllmEngine, section: VllmSection, folder: Path, version: int) -> None:
     """See to it that the servers hold the weights of a folder."""
-    served = engine.served
-    if served.dtype != section.dtype:
-        raise ConfigError(
-            f"engine.dtype is {section.dtype}, the servers compute in {served.dtype}",
-            f"serve with --dtype {section.dtype}, or set engine.dtype",
-        )
     expected = folder_digest(folder, section.dtype)
-    if served.digest != expected and engine.load_now(folder, version) != expected:
+    if engine.served.digest != expected and engine.load_now(folder, version) != expected:
         raise ConfigError(
             f"the servers do not find the weights of {folder} under that path",
             "let servers and trainer share one file system",

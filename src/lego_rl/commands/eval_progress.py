@@ -5,6 +5,7 @@ it is told of every trial, and asked before one begins.
 """
 
 import time
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
@@ -15,6 +16,7 @@ from lego_rl.commands.screen import Screen
 from lego_rl.config.evaluation import CapsSection
 from lego_rl.evaluate.review import is_session
 from lego_rl.plain_text import plain_line
+from lego_rl.rollout.outcome import Reward
 from lego_rl.rollout.progress import Progress, TrialEnded, TrialRetried
 
 _QUIET_SECONDS = 15.0
@@ -26,14 +28,15 @@ class EvaluationProgress:
     Args:
         total: Trials of all cells, those that have ended before included.
         caps: Where it stops.
+        sampled: Tokens that earlier commands sampled for it.
         console: Where to write; standard error by default.
     """
 
-    def __init__(self, total: int, caps: CapsSection, console: Screen | None = None) -> None:
+    def __init__(self, total: int, caps: CapsSection, sampled: int = 0, console: Screen | None = None) -> None:
         self._console = console or Screen(stderr=True)
         self._caps, self._started = caps, time.monotonic()
         self._total, self._done, self._solved, self._scored, self._loaded = total, 0, 0, 0, 0
-        self._sampled, self._printed, self._cell = 0, 0.0, ""
+        self._sampled, self._printed, self._cell = sampled, 0.0, ""
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -66,18 +69,26 @@ class EvaluationProgress:
             self._console.print(plain_line(line), style="yellow")
         if not isinstance(event, TrialEnded):
             return
-        self._sampled += event.record.accounting.sampled_tokens
+        if not event.loaded:
+            self._sampled += event.record.accounting.sampled_tokens
         if is_session(event.record.spec.label):  # of a review: it belongs to a trial that has been counted
             return
-        self._done += 1
-        self._loaded += event.loaded
-        reward = event.record.outcome.counted_reward
-        self._scored += reward is not None
-        self._solved += reward or 0
-        self._bar.update(self._task, completed=self._done, description=plain_line(self._line()))
+        self._count(event.record.outcome.counted_reward, loaded=event.loaded)
         if not self._console.is_terminal and time.monotonic() - self._printed > _QUIET_SECONDS:
             self._printed = time.monotonic()
             self._console.print(plain_line(f"{self._line()} · {self._done} of {self._total} · {self._left()}"))
+
+    def finished(self, rewards: Iterable[Reward | None]) -> None:
+        """A cell has nothing left to run; these are the rewards of its trials."""
+        for reward in rewards:
+            self._count(reward, loaded=True)
+
+    def _count(self, reward: Reward | None, *, loaded: bool) -> None:
+        self._done += 1
+        self._loaded += loaded
+        self._scored += reward is not None
+        self._solved += reward or 0
+        self._bar.update(self._task, completed=self._done, description=plain_line(self._line()))
 
     def may_begin(self) -> bool:
         """Whether the caps let one more trial begin."""

@@ -6,69 +6,35 @@ everything that a cell needs is seen to be there before the first trial of any b
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from lego_rl.commands.eval_cells import LABEL, EvaluationCell, cells_of
 from lego_rl.commands.eval_progress import EvaluationProgress
 from lego_rl.commands.eval_report import report_folders
-from lego_rl.commands.eval_tasks import chosen_tasks, excluded_tasks
+from lego_rl.commands.eval_tasks import Findings, chosen_tasks, findings_of
 from lego_rl.commands.live_line import said_if_slow
-from lego_rl.commands.policies import policy_directory
 from lego_rl.commands.program import program
 from lego_rl.commands.recipe_check import check_tasks, room_for
 from lego_rl.commands.regrade import regrade_sample
-from lego_rl.commands.rollout import Trials, parse_shard, trials_of
-from lego_rl.commands.rollouts import SpecBuilder
+from lego_rl.commands.rollout import Trials, parse_shard
 from lego_rl.commands.screen import Screen
-from lego_rl.config.evaluation import (
-    EvaluatedHarness,
-    EvaluationConfig,
-    ModelSection,
-    cell_recipe,
-    plain_protocol,
-)
+from lego_rl.config.evaluation import EvaluationConfig, plain_protocol
 from lego_rl.config.load import dump, read
-from lego_rl.config.recipe import Recipe
 from lego_rl.durable import write_text
-from lego_rl.engine.chat_settings import ChatSettings
-from lego_rl.errors import ConfigError
 from lego_rl.evaluate.folder import write_reviews
 from lego_rl.evaluate.plan import Plan, PlannedCell
 from lego_rl.evaluate.review import reviewed
-from lego_rl.rollout.choice import Choice
 from lego_rl.rollout.contents import check_contents
 from lego_rl.rollout.handover import Handover
-from lego_rl.rollout.metrics_file import checkpoints_in
 from lego_rl.rollout.outcome import TrialRecord
 from lego_rl.rollout.spec import Shard, TrialSpec
 from lego_rl.rollout.store import RunDirectory
 from lego_rl.sandbox.environments import provider_of
 from lego_rl.tasks.task import Task
-from lego_rl.train.card import PolicyCard
 
-LABEL = "evaluation"
 CONFIG = "evaluation.toml"
 _GUIDE = "docs/evaluation.md"
 _CHANGED = "put those tasks back as they were, or name another evaluation.dir"
-
-
-@dataclass(frozen=True)
-class _Cell:
-    """A cell whose parts are there."""
-
-    name: str
-    recipe: Recipe
-    trials: Trials
-    review: int
-
-    @property
-    def directory(self) -> RunDirectory:
-        return RunDirectory(self.recipe.run.dir)
-
-    def specs(self, config: EvaluationConfig, tasks: Sequence[Task], part: Shard) -> list[TrialSpec]:
-        """The trials that it is to have here."""
-        build = SpecBuilder(self.recipe)
-        return part.of(build(tasks, LABEL, config.evaluation.attempts, config.protocol.temperature))
 
 
 def run(path: Path, overrides: Sequence[str], shard: str) -> None:
@@ -108,18 +74,27 @@ def run_config(config: EvaluationConfig, part: Shard, only: Sequence[str] | None
     with said_if_slow("checking models, harnesses and tasks"):
         tasks = chosen_tasks(config.tasks, config.sandbox)
         check_tasks(tasks, provider_of(config.sandbox))
-        cells = [_checked(config, model, harness, part) for model in models for harness in config.harnesses]
+        findings = findings_of(config.tasks, tasks, config.sandbox)
+        plan = _plan(config, tasks, findings)
+        plan.check(config.evaluation.dir)
+        cells = cells_of(config, models, tasks, part)
         for cell in cells:
             check_contents(cell.directory, tasks, _CHANGED)
-        excluded = excluded_tasks(config.tasks, tasks)
-    if (warning := room_for(cells[0].recipe, tasks)) is not None:
-        screen.print(f"note: {warning}", soft_wrap=True)
-    _begin(config, tasks, excluded)
-    own = [cell.specs(config, tasks, part) for cell in cells]
-    with EvaluationProgress(sum(map(len, own)), config.caps, screen) as progress:
-        for cell, specs in zip(cells, own, strict=True):
+        left = [(cell, cell.checked()) for cell in cells]
+    for note in (room_for(cells[0].recipe, tasks), _unvalidated(findings, len(tasks), config)):
+        if note is not None:
+            screen.print(f"note: {note}", soft_wrap=True)
+    plan.begin(config.evaluation.dir)
+    write_text(config.evaluation.dir / CONFIG, dump(config))
+    sampled = sum(trial.sampled for cell in cells for trial in cell.ended())
+    with EvaluationProgress(sum(len(cell.specs) for cell in cells), config.caps, sampled, screen) as progress:
+        for cell, trials in left:
             progress.cell(cell.name)
-            asyncio.run(_run_cell(cell, specs, config, progress, part))
+            if trials is not None:
+                asyncio.run(_run_cell(cell, trials, progress))
+            else:
+                own = {spec.id for spec in cell.specs}
+                progress.finished(trial.reward for trial in cell.ended() if trial.id in own)
     if progress.capped is not None:
         screen.print(f"{progress.capped}: what is missing is run by the same command with a higher one", style="yellow")
     for cell in cells if progress.capped is None else ():
@@ -156,60 +131,44 @@ def read_config(path: Path, overrides: Sequence[str]) -> EvaluationConfig:
     return read(EvaluationConfig, path, overrides, guide=_GUIDE)
 
 
-def _begin(config: EvaluationConfig, tasks: Sequence[Task], excluded: Mapping[str, str]) -> None:
-    """Write down what is asked for."""
+def _plan(config: EvaluationConfig, tasks: Sequence[Task], findings: Findings) -> Plan:
+    """What is asked for."""
     cells = tuple(
         PlannedCell(model.name, harness.column, harness.review)
         for model in config.models
         for harness in config.harnesses
     )
-    names = tuple(task.path.name for task in tasks)
-    Plan(plain_protocol(config), config.evaluation.attempts, names, cells, excluded).begin(config.evaluation.dir)
-    write_text(config.evaluation.dir / CONFIG, dump(config))
+    return Plan(
+        protocol=plain_protocol(config),
+        attempts=config.evaluation.attempts,
+        tasks=tuple(task.path.name for task in tasks),
+        cells=cells,
+        excluded=findings.excluded,
+        unvalidated=len(findings.unvalidated),
+        seed=config.evaluation.seed,
+    )
 
 
-def _checked(config: EvaluationConfig, model: ModelSection, harness: EvaluatedHarness, part: Shard) -> _Cell:
-    policy, chat = _policy(model), isinstance(model.engine, ChatSettings)
-    card = None if chat else PolicyCard.read(Path(policy))
-    shard = f"{part.index}-of-{part.count}"
-    recipe = cell_recipe(config, model, harness, policy, shard=shard, trained_with=card.reasoning if card else None)
-    trials = trials_of(recipe, config.protocol.temperature)
-    return _Cell(f"{model.name} in {harness.column}", recipe, trials, harness.review)
+def _unvalidated(findings: Findings, tasks: int, config: EvaluationConfig) -> str | None:
+    if not findings.unvalidated:
+        return None
+    return (
+        f"whether their own solutions pass here is not known of {len(findings.unvalidated)} of {tasks} tasks: "
+        f"{program()} tasks validate {config.tasks.pool}"
+    )
 
 
-def _policy(model: ModelSection) -> str:
-    """The directory of a model, or its name behind an endpoint.
-
-    Raises:
-        ConfigError: The run has no checkpoint of the embedded trainer.
-    """
-    if isinstance(model.engine, ChatSettings):
-        return model.engine.model
-    if model.run is None:
-        return str(policy_directory(model.path or ""))
-    checkpoints = checkpoints_in(model.run / "checkpoints")
-    if not checkpoints or not (checkpoints[-1][1] / "policy").is_dir():
-        raise ConfigError(
-            f"model {model.name!r}: {model.run} has no checkpoint with a policy",
-            "name a run of the embedded trainer, or export the run (lego-rl export) and name the folder as path",
-        )
-    return str(checkpoints[-1][1] / "policy")
-
-
-async def _run_cell(
-    cell: _Cell, specs: Sequence[TrialSpec], config: EvaluationConfig, progress: EvaluationProgress, part: Shard
-) -> None:
+async def _run_cell(cell: EvaluationCell, trials: Trials, progress: EvaluationProgress) -> None:
     """Run what is left of a cell, reviews included."""
     directory = RunDirectory.make(cell.directory.path)
-    temperature = config.protocol.temperature
-    with cell.trials.opened(directory, progress, temperature) as batch:
-        Choice(batch.who.policy, batch.who.harness, temperature, f"{part.index}/{part.count}").begin(directory)
+    with trials.opened(directory, progress, cell.temperature) as batch:
+        cell.choice(trials).begin(directory)
         if not directory.recipe.exists():
             write_text(directory.recipe, dump(cell.recipe))
 
         async def stage(some: Sequence[TrialSpec], handovers: Mapping[str, Handover]) -> list[TrialRecord]:
             return await batch(some, handovers, progress.may_begin)
 
-        drafts = await stage(specs, {})
-        if cell.review and len(drafts) == len(specs):
+        drafts = await stage(cell.specs, {})
+        if cell.review and len(drafts) == len(cell.specs):
             write_reviews(directory.path, await reviewed(drafts, stage, cell.review))

@@ -1,13 +1,15 @@
 """The tasks of an evaluation, and which of them cannot be solved on this machine even by their own solution."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from lego_rl.config.evaluation import EvaluatedTasks
 from lego_rl.errors import ConfigError
 from lego_rl.evaluate.heldout import spread_over_families
-from lego_rl.sandbox.environments import state_of
+from lego_rl.sandbox.environments import provider_of, state_of
 from lego_rl.sandbox.settings import SandboxSettings
+from lego_rl.sandbox.task_grader import SandboxedGrader
 from lego_rl.tasks.pool import BUILTIN, load_pool, pool_place
 from lego_rl.tasks.task import Task
 from lego_rl.tasks.validate.journal import Validations
@@ -30,11 +32,25 @@ def chosen_tasks(settings: EvaluatedTasks, sandbox: SandboxSettings) -> list[Tas
     return tasks if settings.count is None else spread_over_families(tasks, settings.count)
 
 
-def excluded_tasks(settings: EvaluatedTasks, tasks: Sequence[Task]) -> dict[str, str]:
-    """Tasks that validation did not find valid → what it found.
+@dataclass(frozen=True)
+class Findings:
+    """What validation found of tasks as they are, in sandboxes as the evaluation's.
+
+    Attributes:
+        excluded: Tasks that cannot be solved here → why.
+        unvalidated: Tasks of which nothing is known.
+    """
+
+    excluded: Mapping[str, str]
+    unvalidated: Sequence[str]
+
+
+def findings_of(settings: EvaluatedTasks, tasks: Sequence[Task], sandbox: SandboxSettings) -> Findings:
+    """What is known of the tasks; those of ``builtin`` are made with their solutions.
 
     Raises:
         ConfigError: The file of findings that is named is not there.
+        TaskError: A task cannot be read.
     """
     if settings.validation is not None and not settings.validation.is_file():
         raise ConfigError(
@@ -42,14 +58,15 @@ def excluded_tasks(settings: EvaluatedTasks, tasks: Sequence[Task]) -> dict[str,
         )
     place = settings.validation or _beside(settings.pool)
     if place is None:
-        return {}
-    latest = Validations(place).latest
-    found = {task.path.name: latest.get(task.path.name) for task in tasks}
-    return {
+        return Findings({}, () if settings.pool == BUILTIN else [task.path.name for task in tasks])
+    known, sandboxes = Validations(place), SandboxedGrader(provider_of(sandbox), sandbox).sandboxes
+    found = {task.path.name: known.known(task.path.name, task.content_digest, sandboxes, 1) for task in tasks}
+    excluded = {
         name: f"{each.judgement}: {each.reason}"
         for name, each in found.items()
-        if each is not None and each.judgement not in ("valid", "fault")
+        if each is not None and each.judgement != "valid"
     }
+    return Findings(excluded, [name for name, each in found.items() if each is None])
 
 
 def _beside(pool: str) -> Path | None:

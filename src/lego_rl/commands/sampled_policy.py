@@ -7,6 +7,7 @@ harness. Seeds, sandboxes, retries and the order of trials are no part of it: th
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from lego_rl.config.recipe import Recipe, token_engine
@@ -61,9 +62,16 @@ def _named(recipe: Recipe, temperature: float, weights: str, bundle: str) -> str
 
 
 def _weights(source: Path) -> str:
+    files = sorted(path for path in source.iterdir() if path.is_file())
+    states = tuple((path.name, path.stat().st_size, path.stat().st_mtime_ns, path.stat().st_ino) for path in files)
+    return _weights_as(source, states)
+
+
+@cache
+def _weights_as(source: Path, states: tuple[tuple[str, int, int, int], ...]) -> str:
+    """Of files in that state: tens of gigabytes are read once, in however many harnesses they are tried."""
     digest = hashlib.sha256()
-    for path in sorted(source.iterdir()):
-        if path.is_file():
-            with path.open("rb") as file:
-                digest.update(f"{path.name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    for name, *_ in states:
+        with (source / name).open("rb") as file:
+            digest.update(f"{name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
     return digest.hexdigest()

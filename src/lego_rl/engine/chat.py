@@ -24,7 +24,7 @@ import aiohttp
 from lego_rl.engine.chat_failures import ChatFailure, Kind, failure_of
 from lego_rl.engine.chat_protocol import ChatReply, ChatSampling, PromptRefusedError, PromptTooLongError
 from lego_rl.engine.chat_settings import ChatSettings
-from lego_rl.engine.chat_wire import NoAnswerError, body_of, reply_of
+from lego_rl.engine.chat_wire import NoAnswerError, body_of, context_of, reply_of
 from lego_rl.engine.protocol import EngineError
 from lego_rl.errors import ConfigError
 from lego_rl.messages import Json, Message, Tool
@@ -87,6 +87,20 @@ class OpenAIChatBackend:
             raise ConfigError(
                 f"the endpoint {self._settings.url} does not answer: {failure}", failure.fix(self._settings)
             ) from failure
+
+    async def context(self) -> int | None:
+        """Most tokens of prompt and answer together that the endpoint says the model has, as vLLM's list of models and
+        some hosts' do; ``None`` where it does not say."""
+        if self._client is None:
+            raise RuntimeError("a chat backend is used in `async with`")
+        limit = aiohttp.ClientTimeout(total=_CONNECT_SECONDS)
+        try:
+            async with self._client.get(
+                self._settings.models, timeout=limit, allow_redirects=False, proxy=self._proxy
+            ) as response:
+                return context_of(await _text(response), self._settings.model) if response.ok else None
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+            return None
 
     async def answer(self, messages: Sequence[Message], tools: Sequence[Tool], sampling: ChatSampling) -> ChatReply:
         """See `ChatBackend.answer`."""

@@ -59,4 +59,13 @@ class ChatSettings(Settings):
     @property
     def completions(self) -> str:
         """Address that answers."""
-        return f"{self.url.rstrip('/').removesuffix('/chat/completions')}/chat/completions"
+        return f"{self._base}/chat/completions"
+
+    @property
+    def models(self) -> str:
+        """Address of the list of models, where there is one."""
+        return f"{self._base}/models"
+
+    @property
+    def _base(self) -> str:
+        return self.url.rstrip("/").removesuffix("/chat/completions")

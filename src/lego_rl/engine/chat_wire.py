@@ -34,6 +34,18 @@ class _ToolCall(BaseModel):
     function: _Function = _Function()
 
 
+class _Model(BaseModel):
+    id: str = ""
+    max_model_len: int | None = None
+    """As vLLM and SGLang call it."""
+    context_length: int | None = None
+    """As hosts of many models call it."""
+
+
+class _Models(BaseModel):
+    data: list[_Model] = []
+
+
 class _Part(BaseModel):
     text: str = ""
 
@@ -77,6 +89,21 @@ def body_of(
     if tools:
         body |= {"tools": [_tool(tool) for tool in tools], "tool_choice": sampling.tools}
     return body
+
+
+def context_of(text: str, model: str) -> int | None:
+    """What a list of models says of one's context, in tokens; ``None`` where it says nothing that can be read.
+
+    Args:
+        text: The list's body.
+        model: The model's name.
+    """
+    try:
+        models = _Models.model_validate(read_json(text, depth=BODY_DEPTH))
+    except (ValidationError, ValueError):
+        return None
+    said = next((each for each in models.data if each.id == model), _Model())
+    return said.max_model_len or said.context_length
 
 
 def reply_of(text: str, call_id: str, seconds: float) -> ChatReply:

@@ -58,6 +58,16 @@ def write_reviews(folder: Path, attempts: Iterable[ReviewedAttempt]) -> None:
     write_text(folder / REVIEWS, _STANDINGS.dump_json(found, indent=1).decode() + "\n")
 
 
+def reviews_are_whole(folder: Path, drafts: Iterable[str]) -> bool:
+    """Whether the reviews of all these drafts of a cell are over, and none was lost to a fault.
+
+    Raises:
+        RunError: The file is damaged.
+    """
+    whole = {standing.draft for standing in _standings(folder / REVIEWS) if standing.whole}
+    return whole.issuperset(drafts)
+
+
 def read_evaluation(folders: Sequence[Path]) -> Evaluation:
     """What an evaluation came to.
 
@@ -85,6 +95,7 @@ def read_evaluation(folders: Sequence[Path]) -> Evaluation:
         attempts=plan.attempts,
         cells=tuple(cells),
         excluded=plan.excluded,
+        unvalidated=plan.unvalidated,
         regraded=_regraded(folders, plan.cells),
     )
 
@@ -98,11 +109,17 @@ def _joined_plan(folders: Sequence[Path]) -> Plan:
         plans.append(plan)
     first = plans[0]
     for folder, plan in zip(folders, plans, strict=True):
-        if dict(plan.protocol) != dict(first.protocol) or plan.cells != first.cells:
+        if (dict(plan.protocol), plan.seed, plan.cells) != (dict(first.protocol), first.seed, first.cells):
             raise RunError(f"{folders[0]} and {folder} are of different evaluations", "report them one by one")
     names = dict.fromkeys(task for plan in plans for task in plan.tasks)
     excluded = {task: why for plan in plans for task, why in plan.excluded.items()}
-    return replace(first, attempts=max(plan.attempts for plan in plans), tasks=tuple(names), excluded=excluded)
+    return replace(
+        first,
+        attempts=max(plan.attempts for plan in plans),
+        tasks=tuple(names),
+        excluded=excluded,
+        unvalidated=max(plan.unvalidated for plan in plans),
+    )
 
 
 def cell_folders(folders: Sequence[Path], cell: PlannedCell) -> list[Path]:

@@ -1,11 +1,12 @@
 """What an evaluation asks for, written down before its first trial: whoever reads its folder knows what is missing.
 
 Invariant: ``plan.json`` of a folder never changes but for its size: a folder that was begun holds trials of its
-protocol, and tasks and attempts may only be added to.
+protocol and its seed, and tasks, attempts and cells may only be added to. What was measured is never left out of a
+report in silence.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from lego_rl.errors import RunError
 
 PLAN = "plan.json"
 FORMAT = 1
+_ELSEWHERE = "name another evaluation.dir"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Plan:
         tasks: Names of all tasks, whichever shard tries them.
         cells: The table.
         excluded: Tasks whose own solution fails here → why.
+        unvalidated: Tasks of which no finding says whether it does.
+        seed: Seeds every draw.
         format: `FORMAT`.
     """
 
@@ -56,6 +60,8 @@ class Plan:
     tasks: tuple[str, ...]
     cells: tuple[PlannedCell, ...]
     excluded: Mapping[str, str] = field(default_factory=dict)
+    unvalidated: int = 0
+    seed: int = 0
     format: int = FORMAT
 
     @classmethod
@@ -76,22 +82,55 @@ class Plan:
             raise RunError(f"{path} has format {plan.format}, this version reads {FORMAT}", "evaluate again")
         return plan
 
-    def begin(self, folder: Path) -> None:
-        """Write the plan down, if the folder holds nothing else.
+    def check(self, folder: Path) -> None:
+        """See that a folder may be gone on with, or begun.
 
         Raises:
-            RunError: It holds an evaluation by another protocol, or none and something else.
+            RunError: It holds an evaluation by another protocol or seed, or of tasks and attempts that this one lacks,
+                or no evaluation and something else.
         """
         before = Plan.read(folder)
-        if before is None and folder.is_dir() and any(folder.iterdir()):
-            raise RunError(f"{folder} holds something else than an evaluation", "name another evaluation.dir")
-        if before is not None and dict(before.protocol) != dict(self.protocol):
-            changed = sorted(key for key in self.protocol if before.protocol.get(key) != self.protocol[key])
-            raise RunError(
-                f"{folder} holds an evaluation with another {', '.join(changed)}", "name another evaluation.dir"
-            )
+        if before is not None:
+            self._check_grown(before, folder)
+        elif folder.is_dir() and any(folder.iterdir()):
+            raise RunError(f"{folder} holds something else than an evaluation", _ELSEWHERE)
+
+    def begin(self, folder: Path) -> None:
+        """Write the plan down; cells that a folder was begun with and that are no more asked for stay in it.
+
+        Raises:
+            RunError: See `check`.
+        """
+        self.check(folder)
+        before = Plan.read(folder)
+        kept = () if before is None else tuple(cell for cell in before.cells if cell not in self.cells)
         folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / PLAN, _PLAN.dump_json(self, indent=1).decode() + "\n")
+        whole = replace(self, cells=(*self.cells, *kept))
+        write_text(folder / PLAN, _PLAN.dump_json(whole, indent=1).decode() + "\n")
+
+    def _check_grown(self, before: "Plan", folder: Path) -> None:
+        if dict(before.protocol) != dict(self.protocol):
+            changed = sorted(key for key in self.protocol if before.protocol.get(key) != self.protocol[key])
+            raise RunError(f"{folder} holds an evaluation with another {', '.join(changed)}", _ELSEWHERE)
+        if before.seed != self.seed:
+            raise RunError(f"{folder} holds an evaluation of seed {before.seed}, and not {self.seed}", _ELSEWHERE)
+        if before.attempts > self.attempts:
+            raise RunError(
+                f"{folder} holds an evaluation of {before.attempts} attempts, and not {self.attempts}",
+                f"set evaluation.attempts to at least {before.attempts}, or {_ELSEWHERE}",
+            )
+        if gone := sorted(set(before.tasks) - set(self.tasks)):
+            raise RunError(
+                f"{folder} holds an evaluation of {len(gone)} tasks that are not asked for now, such as {gone[0]}",
+                f"ask for its tasks, too, or {_ELSEWHERE}",
+            )
+        rounds = {cell.name: cell.review for cell in before.cells}
+        if other := [cell for cell in self.cells if rounds.get(cell.name, cell.review) != cell.review]:
+            raise RunError(
+                f"{folder} holds {other[0].name} with {rounds[other[0].name]} rounds of review, and not "
+                f"{other[0].review}",
+                f"give the harness another label, or {_ELSEWHERE}",
+            )
 
     def plain(self) -> dict[str, Any]:
         """As plain data."""

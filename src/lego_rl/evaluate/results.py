@@ -144,6 +144,7 @@ class Evaluation:
         attempts: Trials a task.
         cells: Its cells.
         excluded: Tasks whose own solution fails here → why; results are given with and without them.
+        unvalidated: Tasks of which nobody has seen here whether their own solution passes.
         regraded: What grading a sample again found, by cell; empty where nobody has.
     """
 
@@ -152,6 +153,7 @@ class Evaluation:
     attempts: int
     cells: tuple[Cell, ...]
     excluded: Mapping[str, str] = field(default_factory=dict)
+    unvalidated: int = 0
     regraded: Mapping[str, "RegradeDelta"] = field(default_factory=dict)
 
     @property

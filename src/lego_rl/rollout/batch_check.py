@@ -36,13 +36,13 @@ def check_batch(outcomes: Iterable[tuple[Ended, str]]) -> None:
             f"{len(unknown)} of {len(ended)} trials ended in a way that nobody is known to be at fault for: "
             f"{_most_common(unknown)}",
             "this is a bug in Lego-RL or in Harbor; the logs of the trials are in the run directory. "
-            f"Once it is mended, --resume runs them again, up to {MOST_TRIES} tries of each",
+            f"Once it is mended, the same command (train: --resume) runs them again, up to {MOST_TRIES} tries of each",
         )
     taken = [detail for row, detail in ended if FAULT_TABLE[row].fault is Fault.INFRASTRUCTURE]
     if ended and len(taken) == len(ended):
         raise RunError(
             f"infrastructure faults took all {len(ended)} trials: {_most_common(taken)}",
-            "mend what the message names and continue the run with --resume",
+            "mend what the message names, and go on with the same command (train: --resume)",
         )
 
 

@@ -14,6 +14,7 @@ from lego_rl.rollout.store import RunDirectory
 
 CHOICE_FILE = "rollout.json"
 """Its name in a run directory."""
+_ELSEWHERE = "name another folder: --out of a rollout, evaluation.dir of an evaluation"
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,10 @@ class Choice:
             return _CHOICE.validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
             said = " ".join(str(error).split())[:200]
-            raise RunError(f"{path} cannot be read: {said}", "name another folder with --out") from error
+            raise RunError(f"{path} cannot be read: {said}", _ELSEWHERE) from error
 
-    def begin(self, directory: RunDirectory) -> None:
-        """Write it down, or see that it is what was.
+    def check(self, directory: RunDirectory) -> None:
+        """See that a run directory is of this, or of nothing yet.
 
         Raises:
             RunError: It is something else, or the folder holds a run of training.
@@ -61,11 +62,15 @@ class Choice:
                 name = differing[0]
                 raise RunError(
                     f"{directory.path} holds rollouts of another {name}: {said[name]}, and not {now[name]}",
-                    "name another folder with --out",
+                    _ELSEWHERE,
                 )
         elif directory.recipe.exists():
-            raise RunError(f"{directory.path} holds a run of training", "name another folder with --out")
-        else:
+            raise RunError(f"{directory.path} holds a run of training", _ELSEWHERE)
+
+    def begin(self, directory: RunDirectory) -> None:
+        """Write it down, or see that it is what was; raises as `check` does."""
+        self.check(directory)
+        if not (directory.path / CHOICE_FILE).is_file():
             write_text(directory.path / CHOICE_FILE, _CHOICE.dump_json(self, indent=1).decode() + "\n")
 
 

@@ -88,7 +88,8 @@ class Journal:
         except OSError as error:
             os.ftruncate(self._file, self._size)
             raise RunError(
-                f"cannot write {self.path}: {error.strerror}", "free disk space, then use --resume"
+                f"cannot write {self.path}: {error.strerror}",
+                "free disk space, then go on with the run",
             ) from error
         self._size += len(line)
         self._entries.append(entry)

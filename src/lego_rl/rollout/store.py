@@ -127,7 +127,10 @@ class TrialStore:
             finally:
                 shutil.rmtree(pending, ignore_errors=True)
         except OSError as error:
-            raise RunError(f"cannot write {target}: {error.strerror}", "free disk space, then use --resume") from error
+            raise RunError(
+                f"cannot write {target}: {error.strerror}",
+                "free disk space, then go on with the run",
+            ) from error
 
     def discard_unfinished(self) -> None:
         """Remove what a killed process left half-written. Only whoever holds the run's journal may do so: what another

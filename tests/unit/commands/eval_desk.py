@@ -16,7 +16,7 @@ import pytest
 from rollout_desk import Drawn
 
 from lego_rl import cli
-from lego_rl.commands import eval_run
+from lego_rl.commands import eval_cells, eval_run
 from lego_rl.commands.rollouts import RolloutRunner
 from lego_rl.commands.sampled_policy import SampledPolicy
 from lego_rl.commands.trial_watcher import TrialWatcher
@@ -98,16 +98,20 @@ class Desk:
     Attributes:
         run: Calls it; returns standard output, or standard error where it fails.
         rates: Model → chance of a solution.
+        weights: Model → which weights its name stands for.
         lost: Places whose first try is lost to the host.
         ran: Trials that were run.
         left: How many more are run before the process ends.
+        opened: Cells that were seen to be there.
     """
 
     run: Callable[..., str]
     rates: dict[str, float] = field(default_factory=lambda: {"weak": 0.2, "strong": 0.8})
+    weights: dict[str, int] = field(default_factory=lambda: {"weak": 1, "strong": 1})
     lost: set[tuple[str, int]] = field(default_factory=set)
     ran: list[TrialSpec] = field(default_factory=list)
     left: list[int] = field(default_factory=lambda: [10**9])
+    opened: list[str] = field(default_factory=list)
 
     def ids(self) -> Counter[str]:
         """Which trials were run, by harness and model's place, and how often."""
@@ -135,6 +139,10 @@ def desk_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     class Trials:
         recipe: Recipe
 
+        def who(self, _: float) -> SampledPolicy:
+            model = self.recipe.run.dir.parent.name.partition("--")[0]
+            return SampledPolicy(f"{model}@{desk.weights[model]}", f"{self.recipe.harness.name} 1")
+
         @contextmanager
         def opened(
             self, directory: RunDirectory, watcher: TrialWatcher, temperature: float
@@ -144,15 +152,17 @@ def desk_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
             trials = Sampled(directory.store, rates, desk.lost, desk.ran, desk.left, directory.path.parent.name)
             with Journal(directory.journal) as journal:
                 runner = RolloutRunner(trials, journal, 2, 0, 0.0, watcher.trial)  # type: ignore[arg-type]
-                who = SampledPolicy(f"{model}@1", f"{self.recipe.harness.name} 1")
 
                 async def batch(*arguments: object) -> list[TrialRecord]:
                     return await runner(*arguments)  # type: ignore[arg-type]
 
-                batch.who = who  # type: ignore[attr-defined]
                 yield batch  # type: ignore[misc]
 
-    monkeypatch.setattr(eval_run, "trials_of", lambda recipe, _: Trials(recipe))
+    def trials_of(recipe: Recipe, _: float) -> Trials:
+        desk.opened.append(recipe.run.dir.parent.name)
+        return Trials(recipe)
+
+    monkeypatch.setattr(eval_cells, "trials_of", trials_of)
     monkeypatch.setattr(eval_run, "check_tasks", lambda *_: None)
     monkeypatch.setattr(eval_run, "room_for", lambda *_: None)
     return desk

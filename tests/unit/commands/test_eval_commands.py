@@ -9,7 +9,13 @@ from eval_desk import CONFIG, TASKS, Desk, Stopped, desk_in
 
 from lego_rl.rollout.journal import read_journal
 from lego_rl.rollout.settled import SCORED
+from lego_rl.sandbox.environments import provider_of
+from lego_rl.sandbox.settings import SandboxSettings
+from lego_rl.sandbox.task_grader import SandboxedGrader
+from lego_rl.tasks.content import directory_digest
 
+PATH = 'path = "builtin:demo"'
+ENDPOINT = 'engine = { kind = "chat", url = "http://127.0.0.1:9/v1", model = "hosted" }'
 EVERY = 2 * 2 * len(TASKS) * 4
 
 
@@ -101,14 +107,42 @@ def test_shards_are_reported_together(desk: Desk) -> None:
 
 
 def test_tasks_whose_solution_fails_here_are_told_apart(desk: Desk) -> None:
-    findings = {"task": TASKS[0], "digest": "", "times": 1, "judgement": "gold_fails", "reason": "test_a fails"}
-    Path("pool/validation.jsonl").write_text(json.dumps(findings) + "\n")
+    found("gold_fails", "test_a fails", *TASKS[:1])
+    found("valid", "", *TASKS[1:])
     out = desk.run("eval", "run", "evaluation.toml")
     assert "pass@1 without 1 tasks whose own solution fails here" in out
     assert f"{TASKS[0]}  gold_fails: test_a fails" in out
     without = report()["cells_without_excluded"]
     assert [(cell["scored"], cell["launched"]) for cell in without] == [(16, 16)] * 4
     assert report()["excluded"] == {TASKS[0]: "gold_fails: test_a fails"}
+    assert report()["unvalidated"] == 0
+
+
+@pytest.mark.parametrize("changed", [{"digest": "of something else"}, {"sandboxes": "others"}, {"judgement": "fault"}])
+def test_a_finding_of_another_content_or_sandbox_says_nothing(desk: Desk, changed: dict[str, str]) -> None:
+    changed = dict(changed)
+    found("gold_fails", "test_a fails", *TASKS[:2])
+    found(changed.pop("judgement", "gold_fails"), "test_a fails", TASKS[0], **changed)
+    desk.run("eval", "run", "evaluation.toml", "--set", "evaluation.attempts=1")
+    assert set(report()["excluded"]) == {TASKS[1]}
+    assert report()["unvalidated"] == 4
+    assert "4 tasks whose own solution nobody has tried here" in Path("evaluation/report.md").read_text()
+
+
+def found(judgement: str, reason: str, *tasks: str, **changed: str) -> None:
+    """Write down what ``tasks validate`` would have found of tasks as they are, in sandboxes as they are by default."""
+    settings = SandboxSettings()
+    for task in tasks:
+        known = {
+            "task": task,
+            "digest": directory_digest(Path("pool", task)),
+            "sandboxes": SandboxedGrader(provider_of(settings), settings).sandboxes,
+            "times": 1,
+            "judgement": judgement,
+            "reason": reason,
+        }
+        with Path("pool/validation.jsonl").open("a") as file:
+            file.write(json.dumps(known | changed) + "\n")
 
 
 def test_compare_says_what_can_be_told_apart(desk: Desk) -> None:
@@ -155,6 +189,75 @@ def test_what_cannot_be_used_is_named_before_anything_runs(desk: Desk, changed: 
     Path("evaluation.toml").write_text(changed)
     assert says in desk.run("eval", "run", "evaluation.toml", code=1)
     assert not desk.ran
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("evaluation.attempts=2", "holds an evaluation of 4 attempts, and not 2"),
+        ("tasks.count=3", "holds an evaluation of 2 tasks that are not asked for now"),
+        ("evaluation.seed=1", "holds an evaluation of seed 0, and not 1"),
+        ("protocol.turns=3", "holds an evaluation with another turns"),
+        ("sandbox.processes=99", "weak in claude-code was begun with other [sandbox] settings"),
+    ],
+)
+def test_what_was_measured_is_not_mixed_with_what_is_other(desk: Desk, change: str, says: str) -> None:
+    desk.run("eval", "run", "evaluation.toml")
+    before = Path("evaluation/plan.json").read_bytes()
+    assert says in desk.run("eval", "run", "evaluation.toml", "--set", change, code=1)
+    assert len(desk.ran) == EVERY
+    assert Path("evaluation/plan.json").read_bytes() == before
+
+
+def test_another_model_of_the_same_name_is_refused_though_nothing_is_left(desk: Desk) -> None:
+    desk.run("eval", "run", "evaluation.toml")
+    desk.weights["weak"] = 2
+    said = desk.run("eval", "run", "evaluation.toml", code=1)
+    assert "holds rollouts of another policy: weak@1, and not weak@2" in said
+
+
+def test_a_shard_is_not_gone_on_with_as_a_whole(desk: Desk) -> None:
+    desk.run("eval", "run", "evaluation.toml", "--shard", "0/2")
+    ran = len(desk.ran)
+    said = desk.run("eval", "run", "evaluation.toml", code=1)
+    assert "weak in claude-code was begun in parts of 2, and not 1" in said
+    assert "with --shard I/2" in said
+    assert len(desk.ran) == ran
+
+
+def test_a_cell_that_is_no_more_asked_for_stays_in_the_report(desk: Desk) -> None:
+    desk.run("eval", "run", "evaluation.toml")
+    before = cells()
+    Path("evaluation.toml").write_text(CONFIG.replace('[[harnesses]]\nname = "opencode"\n', ""))
+    desk.run("eval", "run", "evaluation.toml")
+    assert cells() == before
+
+
+def test_nothing_is_opened_where_nothing_is_left(desk: Desk) -> None:
+    Path("evaluation.toml").write_text(CONFIG.replace(PATH, ENDPOINT))
+    desk.lost |= {(TASKS[0], 0)}
+    desk.run("eval", "run", "evaluation.toml")
+    desk.opened.clear()
+    out = desk.run("eval", "run", "evaluation.toml")
+    assert desk.opened == ["weak--claude-code"], "the one cell that a fault left a hole in"
+    desk.opened.clear()
+    assert desk.run("eval", "run", "evaluation.toml") == out
+    assert not desk.opened
+    Path("evaluation.toml").write_text(CONFIG.replace(PATH, ENDPOINT.replace("hosted", "other")))
+    desk.run("eval", "run", "evaluation.toml")
+    assert len(desk.opened) == 4, "what is asked now may be something else"
+
+
+def test_what_earlier_commands_sampled_counts_for_a_cap(desk: Desk) -> None:
+    for _ in range(3):
+        desk.run("eval", "run", "evaluation.toml", "--set", "caps.max_sampled_tokens=1000")
+    assert 10 <= len(desk.ran) <= 12
+
+
+def test_a_value_of_the_protocol_that_cannot_be_is_one_line(desk: Desk) -> None:
+    said = desk.run("eval", "run", "evaluation.toml", "--set", "protocol.output_tokens=999999", code=1)
+    assert "output_tokens must be smaller than context_tokens" in said
+    assert len(said.splitlines()) == 2
 
 
 def test_a_folder_of_something_else_is_refused(desk: Desk) -> None:

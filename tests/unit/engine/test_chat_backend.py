@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from lego_rl.commands.chat_rollouts import check_context
 from lego_rl.engine.chat import OpenAIChatBackend
 from lego_rl.engine.chat_protocol import ChatReply, ChatSampling, PromptRefusedError, PromptTooLongError
 from lego_rl.engine.chat_settings import ChatSettings
@@ -213,6 +214,32 @@ async def test_what_cannot_work_is_one_line_before_anything_starts(
     assert fix in caught.value.fix
     assert served.keys == {KEY}
     assert KEY not in f"{caught.value!r}{caplog.text}"
+
+
+@pytest.mark.parametrize(
+    ("models", "context"),
+    [
+        (None, None),
+        ({"data": [{"id": "other", "max_model_len": 1}, {"id": "m", "max_model_len": 4096}]}, 4096),
+        ({"data": [{"id": "m", "context_length": 8192, "pricing": {}}]}, 8192),
+        ({"data": [{"id": "m"}]}, None),
+        ({"data": [{"id": "other", "max_model_len": 1}]}, None),
+        ({"data": [{"id": "m", "max_model_len": "many"}]}, None),
+        (["m"], None),
+    ],
+)
+async def test_how_much_context_there_is_is_what_the_endpoint_says(models: object, context: int | None) -> None:
+    async with backend(lambda body: "ok") as (made, served):
+        served.models = models
+        assert await made.context() == context
+
+
+async def test_an_endpoint_with_less_context_than_a_trial_may_use_is_refused() -> None:
+    async with endpoint(lambda body: "ok", models={"data": [{"id": "m", "max_model_len": 4096}]}) as served:
+        made = OpenAIChatBackend(ChatSettings(url=served.url, model="m"))
+        await check_context(made, "m", 4096)
+        with pytest.raises(ConfigError, match="is 4097, and 'm' behind the endpoint has a context of 4096"):
+            await check_context(made, "m", 4097)
 
 
 async def test_an_address_where_nobody_is_is_one_line() -> None:

@@ -66,7 +66,7 @@ async def test_the_last_round_is_cut_short_where_fewer_tries_are_left(run: RunDi
 async def test_what_stopped_a_batch_has_all_its_tries_again_once_somebody_mended_it(run: RunDirectory) -> None:
     for _ in range(MOST_TRIES):
         trials = Trials(run.store, always_fails)
-        with pytest.raises(RunError, match="continue the run with --resume"):
+        with pytest.raises(RunError, match="go on with the same command"):
             await batch(run, trials, specs(2))
         assert len(trials.ran) == 2 * ROUND
     with Journal(run.journal) as journal:

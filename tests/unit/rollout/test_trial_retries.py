@@ -84,7 +84,7 @@ async def test_only_where_unattributed_trials_stopped_the_run_a_resumed_one_runs
         return record(spec, Ended.UNATTRIBUTED_AFTER if spec.attempt in unattributed else Ended.FINISHED)
 
     def stops() -> contextlib.AbstractContextManager[object]:
-        return pytest.raises(RunError, match="--resume runs them again") if again else contextlib.nullcontext()
+        return pytest.raises(RunError, match="runs them again") if again else contextlib.nullcontext()
 
     with Journal(run.journal) as journal, stops():
         await run_trials(specs(count), Trials(run.store, has_a_bug), journal, concurrency=4)
@@ -112,7 +112,7 @@ async def test_what_stopped_a_run_before_and_after_the_agent_began_is_run_again_
     async def has_a_bug(spec: TrialSpec, tries: int) -> TrialRecord:
         return record(spec, rows.get(spec.attempt, Ended.FINISHED))
 
-    with Journal(run.journal) as journal, pytest.raises(RunError, match="--resume runs them again"):
+    with Journal(run.journal) as journal, pytest.raises(RunError, match="runs them again"):
         await run_trials(specs(32), Trials(run.store, has_a_bug), journal, concurrency=4, retries=0)
     assert len(list(settled_records(run))) == 30
     mended = Trials(run.store)

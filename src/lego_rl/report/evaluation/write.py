@@ -1,7 +1,7 @@
 """Writes ``report.json``, ``report.md`` and ``report.html`` of an evaluation, each at once or not at all."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ def as_plain(evaluation: Evaluation) -> dict[str, Any]:
             for cell in (without_excluded(evaluation) if evaluation.excluded else ())
         ],
         "excluded": dict(evaluation.excluded),
+        "unvalidated": evaluation.unvalidated,
         "regraded": {name: asdict(found) for name, found in evaluation.regraded.items()},
     }
 
@@ -57,7 +58,7 @@ def _cell(cell: Cell, result: CellResult) -> dict[str, Any]:
 
 def markdown(evaluation: Evaluation) -> str:
     """The report as Markdown."""
-    parts = [f"# {evaluation.name}\n\n{_protocol(evaluation.protocol, evaluation.attempts)}\n"]
+    parts = [f"# {evaluation.name}\n\n{_subtitle(evaluation)}\n"]
     for table in tables_of(evaluation):
         head = " | ".join(_escaped(name) or " " for name in table.columns)
         rule = " | ".join(["---", *["---:"] * (len(table.columns) - 1)])
@@ -77,7 +78,7 @@ def page(evaluation: Evaluation) -> str:
     )
     return environment.get_template("evaluation.html.jinja").render(
         title=evaluation.name,
-        subtitle=_protocol(evaluation.protocol, evaluation.attempts),
+        subtitle=_subtitle(evaluation),
         whiskers=_whiskers(evaluation),
         ticks=[(_x(n / 5), f"{n / 5:.1f}") for n in range(6)],
         width=_WIDTH,
@@ -113,9 +114,12 @@ def _x(share: float) -> float:
     return round(_LEFT + share * (_WIDTH - _LEFT - 20), 1)
 
 
-def _protocol(protocol: Mapping[str, Any], attempts: int) -> str:
-    said = " · ".join(f"{key} {value}" for key, value in protocol.items())
-    return f"{said} · {attempts} attempts a task"
+def _subtitle(evaluation: Evaluation) -> str:
+    said = [f"{key} {value}" for key, value in evaluation.protocol.items()]
+    said.append(f"{evaluation.attempts} attempts a task")
+    if evaluation.unvalidated:
+        said.append(f"{evaluation.unvalidated} tasks whose own solution nobody has tried here")
+    return " · ".join(said)
 
 
 def _escaped(text: str) -> str:
