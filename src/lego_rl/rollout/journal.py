@@ -89,7 +89,7 @@ class Journal:
             os.ftruncate(self._file, self._size)
             raise RunError(
                 f"cannot write {self.path}: {error.strerror}",
-                "free disk space, then go on with the run",
+                "free disk space, then go on with the same command (train: --resume)",
             ) from error
         self._size += len(line)
         self._entries.append(entry)

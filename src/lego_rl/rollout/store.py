@@ -129,7 +129,7 @@ class TrialStore:
         except OSError as error:
             raise RunError(
                 f"cannot write {target}: {error.strerror}",
-                "free disk space, then go on with the run",
+                "free disk space, then go on with the same command (train: --resume)",
             ) from error
 
     def discard_unfinished(self) -> None:
